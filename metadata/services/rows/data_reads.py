@@ -1,7 +1,7 @@
-"""Check the permission to read data when a dataset, check, reference or copy is saved.
+"""Check the permission to read input data when a dataset, check or reference is saved.
 
-Rows that a load copies into another schema or system can be read there, and a check or a foreign key reveals which
-values a table has. So who saves one must be permitted to read the data that it reads, in this environment.
+Rows that a load copies into another schema can be read there, and a check or a foreign key reveals which values a table
+has. So who saves one must be permitted to read the data that it reads, in this environment.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +16,10 @@ from metadata.domain.quality import unknown_parents
 from metadata.domain.sql import is_same_sql
 from metadata.models import (
     ColumnInput,
-    DatasetCopy,
     DatasetInput,
     QualityCheck,
     Reference,
     SourceDataset,
-    System,
     TargetColumn,
     TargetDataset,
 )
@@ -45,12 +43,7 @@ def check_read_permissions(before: Before) -> None:
     user = current_actor().user
     if user is None or may(user, Permission.READ_DATA):
         return
-    reads: tuple[tuple[str, Iterable[models.Model]], ...] = (
-        *_datasets(before),
-        *_checks(before),
-        *_references(before),
-        *_copies(before),
-    )
+    reads: tuple[tuple[str, Iterable[models.Model]], ...] = (*_datasets(before), *_checks(before), *_references(before))
     for where, read_rows in reads:
         must_read_data(((str(row), row) for row in read_rows), where=where)
 
@@ -105,12 +98,3 @@ def _references(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
     rows = Reference.objects.filter(pk__in=changed).exclude(unknown_parent=unknown_parents.KEEP)
     for row in rows.select_related("child__schema", "parent__schema"):
         yield str(row), [row.parent]
-
-
-def _copies(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
-    """Yield the copies that are new, or go to another place or with other columns, with their datasets."""
-    changed = [row["id"] for row, _ in _written(before, DatasetCopy, "system_id", "table", "sensitive")]
-    moved = [row["id"] for row, _ in _written(before, System, "kind", "location", "secret")]
-    rows = DatasetCopy.objects.filter(models.Q(pk__in=changed) | models.Q(system__in=moved))
-    for row in rows.select_related("dataset__schema", "system") if changed or moved else ():
-        yield str(row), [row.dataset]

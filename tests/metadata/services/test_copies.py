@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from elevata.accounts.actors import acting_as
-from elevata.accounts.services.users import create_user
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.domain.load_policy import COPIES
@@ -103,13 +101,3 @@ def test_only_copies_with_sensitive_columns_are_part_of_the_state(mart, bi):
     update_copy(copy=copy, expected_version=copy.version, sensitive="include")
     rule = {"to": "bi", "table": "", "sensitive": "include"}
     assert dataset_state(mart).load_policy[COPIES] == {str(copy.key): rule}
-
-
-def test_copy_needs_the_permission_to_read_the_dataset(mart, bi):
-    copy = create_copy(dataset=mart, to=bi)
-    with acting_as(create_user(name="mia", roles=["editor"])):
-        another = {"location": "postgresql://bi@elsewhere:5432/bi"}
-        assert refused(update_system, system=bi, expected_version=bi.version, **another).code == "not_permitted"
-        assert refused(update_copy, copy=copy, expected_version=1, sensitive="include").code == "not_permitted"
-        assert refused(create_copy, dataset=mart, to=bi, table="a.b").code == "not_permitted"
-        delete_copy(copy=copy, expected_version=copy.version)
