@@ -50,7 +50,7 @@ def _lines(rows: Iterable[DatasetCopy]) -> list[CopyLine]:
 def failed_copies() -> list[Concern]:
     """Return the copies whose last attempt failed, or that lack columns which the metadata describe."""
     rows = DatasetCopy.objects.filter(dataset__active=True, system__active=True)
-    concerns = []
+    concerns: list[Concern] = []
     for line in _lines(rows.select_related("dataset__schema", "system").order_by("pk")):
         state = line.state
         left_out = [text for text in state.findings if text.startswith(SENSITIVE)] if state is not None else []

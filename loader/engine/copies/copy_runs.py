@@ -9,7 +9,7 @@ from loader.engine.copies import postgres
 from loader.engine.copies.copied_rows import CopiedRows
 from loader.engine.copies.delta_folders import DeltaCopy
 from loader.engine.copies.duckdb_files import DuckDbCopy
-from loader.engine.copies.results import COPIED, FAILED, CopyResult
+from loader.engine.copies.results import COPIED, FAILED, UNCHANGED, CopyResult
 from loader.engine.java_errors import accident
 from loader.engine.loads.datasets import Canceled
 from loader.engine.maintenance.context import MaintenanceContext
@@ -50,9 +50,7 @@ def copy(context: MaintenanceContext, manifest: CopyManifest) -> dict[str, int]:
     return {"rows": copied}
 
 
-def _perform(
-    context: MaintenanceContext, manifest: CopyManifest, target: CopyTarget, rows: CopiedRows
-) -> CopyResult:
+def _perform(context: MaintenanceContext, manifest: CopyManifest, target: CopyTarget, rows: CopiedRows) -> CopyResult:
     context.phase(f"comparing with {target.system}")
     if target.kind == JDBC:
         with postgres.opened(context.session, target, rows, context.phase) as made:
@@ -67,4 +65,4 @@ def _make(
     if not manifest.check:
         return copy_of.make(verify=manifest.verify, run_id=manifest.run_id)
     finding = copy_of.check()
-    return CopyResult(FAILED if finding else "unchanged", rows.version, error=finding.as_json() if finding else None)
+    return CopyResult(FAILED if finding else UNCHANGED, rows.version, error=finding.as_json() if finding else None)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -40,9 +41,7 @@ class DeltaCopy:
         content = _content(self.table.frame()) if exists else None
         names = [column.name for column in self.rows.columns(self.target)]
         same = exists and self.table.frame().columns == names
-        return rules.finding(
-            self.target, self.target.location, row, content, self.rows.version, same_shape=same
-        )
+        return rules.finding(self.target, self.target.location, row, content, self.rows.version, same_shape=same)
 
     def make(self, *, verify: bool, run_id: str) -> CopyResult:
         """Bring the target to the table's version; return what was done."""
@@ -124,7 +123,7 @@ class DeltaCopy:
         schema, _, name = self.target.table.partition(".")
         self.table = DeltaTable(self.session, f"{self.target.location.rstrip('/')}/{schema}", name)
 
-    def _path(self, location: str) -> tuple:
+    def _path(self, location: str) -> tuple[Any, Any]:
         path = jvm_of(self.session).org.apache.hadoop.fs.Path(location)
         return path, path.getFileSystem(self.session._jsc.hadoopConfiguration())
 

@@ -59,7 +59,8 @@ class Connection:
         try:
             for place, text in enumerate(texts, start=1):
                 prepared.setString(place, text)
-            result, rows = prepared.executeQuery(), []
+            result = prepared.executeQuery()
+            rows: list[tuple[Any, ...]] = []
             width = result.getMetaData().getColumnCount()
             while result.next():
                 rows.append(tuple(result.getString(place) for place in range(1, width + 1)))
@@ -171,7 +172,7 @@ class PostgresCopy:
         if rules.is_current(self.target, row, self.rows.version, same_shape=same) and row is not None:
             self._commit(f"DROP TABLE IF EXISTS {qualified(self.beside)}")
             return CopyResult.of(UNCHANGED, self.rows.version, Content(row.row_count, row.checksum))
-        result = None
+        result: CopyResult | None = None
         if self.target.mode == CHANGES:
             if rules.may_apply_changes(self.target, row, self.rows.version, same_shape=same) and row is not None:
                 result = self._by_changes(row, run_id)
@@ -318,9 +319,7 @@ class PostgresCopy:
 
 
 @contextmanager
-def opened(
-    session: SparkSession, target: CopyTarget, rows: CopiedRows, phase: Phase
-) -> Iterator[PostgresCopy]:
+def opened(session: SparkSession, target: CopyTarget, rows: CopiedRows, phase: Phase) -> Iterator[PostgresCopy]:
     """Yield a copy with an open connection. Raise Refusal with the reason if the database refuses something."""
     database = _database(target)
     place, engine = database.place, engine_of(database.place)

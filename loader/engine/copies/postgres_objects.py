@@ -1,7 +1,7 @@
 """Objects of PostgreSQL that belong to a table, which are created again for the table that takes its place."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from loader.contract.refusals import Refusal
 from loader.domain.copies import literal, qualified
@@ -54,7 +54,7 @@ class Statements(Protocol):
     """Interface of a connection that reads and restores objects."""
 
     def execute(self, statement: str) -> None: ...
-    def rows(self, query: str, *texts: str) -> list[tuple]: ...
+    def rows(self, query: str, *texts: str) -> list[tuple[Any, ...]]: ...
     def tried(self, statement: str) -> bool: ...
 
 

@@ -72,7 +72,8 @@ class Command(RunningCommand):
     def _copy_here(self, names: list[str], request: Any) -> list[LoadRun]:
         if not names:
             return []
-        name, ended = process_name(), []
+        name = process_name()
+        ended: list[LoadRun] = []
         runner: Runner = self.make_runner(f"manage.py copy --local, {name}")
         try:
             runner.start()

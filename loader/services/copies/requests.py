@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -95,7 +96,8 @@ def _runs_by_dataset(names: Collection[str]) -> dict[str, list[LoadRun]]:
 
 
 def _is_due(runs: Iterable[LoadRun]) -> bool:
-    failed, ended = 0, None
+    failed = 0
+    ended: datetime | None = None
     for run in runs:
         if run.status not in (states.FAILED, states.LOST):
             break

@@ -57,10 +57,9 @@ def copy_manifest(work: RunWork) -> CopyManifest:
     )
 
 
-def _targets(
-    run: LoadRun, state: DatasetState, hidden: frozenset[str]
-) -> tuple[list[CopyTarget], dict[str, Refusal]]:
-    targets, refused = [], {}
+def _targets(run: LoadRun, state: DatasetState, hidden: frozenset[str]) -> tuple[list[CopyTarget], dict[str, Refusal]]:
+    targets: list[CopyTarget] = []
+    refused: dict[str, Refusal] = {}
     table = next(table for table in tables_of(state) if table.key == state.key)
     approved = _approved(run.environment, state)
     copies = active_copies().filter(dataset__schema__name=state.schema, dataset__name=state.name)
