@@ -1,5 +1,6 @@
 """API of copies: copies of datasets in other databases and folders, with their last results."""
 
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -49,13 +50,11 @@ class DatasetCopySerializer(serializers.ModelSerializer):
         state = self._states.get(row.key)
         return CopyStateSerializer(state).data if state is not None else None
 
-    @property
+    @cached_property
     def _states(self) -> dict[UUID, CopyState]:
         """Return the results of all copies, read once for an answer."""
-        if "copy_states" not in self.context:
-            rows = CopyState.objects.filter(environment=current_environment()).select_related("run")
-            self.context["copy_states"] = {state.copy_key: state for state in rows}
-        return self.context["copy_states"]
+        rows = CopyState.objects.filter(environment=current_environment()).select_related("run")
+        return {state.copy_key: state for state in rows}
 
 
 class CopyChange(ChangeSerializer):

@@ -151,4 +151,5 @@ def finding(
 
 def wait_after(failures: int) -> timedelta:
     """Return the wait after so many failures in a row."""
-    return min(FIRST_WAIT * 2 ** max(0, failures - 1), LONGEST_WAIT)
+    doubled: int = 2 ** max(0, failures - 1)
+    return min(FIRST_WAIT * doubled, LONGEST_WAIT)

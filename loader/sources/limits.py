@@ -6,6 +6,7 @@ probe any host of its network.
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -106,7 +107,7 @@ def must_be_allowed(system: System, locations: Iterable[str] = ()) -> None:
     if system.location:
         _must(lambda: allowed(system.location))
     for location in locations:
-        _must(lambda place=location: place_in(system, place))
+        _must(partial(place_in, system, location))
 
 
 def _must(check: Callable[[], object]) -> None:

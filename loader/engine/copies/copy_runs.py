@@ -39,9 +39,8 @@ def copy(context: MaintenanceContext, manifest: CopyManifest) -> dict[str, int]:
             failed.append(refusal)
         except Exception as failure:  # the other copies are made nevertheless
             log.exception("the copy of %s to %s failed", manifest.name, target.system)
-            refusal = accident(f"{target.table} in {target.system}", failure)
-            result = CopyResult.failed(refusal)
-            failed.append(refusal)
+            failed.append(accident(f"{target.table} in {target.system}", failure))
+            result = CopyResult.failed(failed[-1])
         result.seconds = round(time.monotonic() - started, 3)
         copied += (result.row_count or 0) if result.status == COPIED else 0
         context.copies[target.key] = result.as_json()

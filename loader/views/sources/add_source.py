@@ -77,10 +77,9 @@ class SourceAddSystem(SourceEditing, CreatePage):
     page, page_by = "system_discover", "short_name"
     message = "{row.name} registered. Choose what to load."
 
-    def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
-        super().setup(request, *args, **kwargs)
-        if not FORMATS_OF_KIND.get(kwargs["kind"], True):
-            self.page, self.message = "system_page", "{row.name} registered. Datasets can be copied to it."
+    def address(self, row: System) -> str:
+        """Return the address of the system's contents; of a system for copies, its own page."""
+        return reverse(self.page if FORMATS_OF_KIND[row.kind] else "system_page", args=[row.short_name])
 
     @property
     def kind(self) -> str:
