@@ -53,6 +53,11 @@ class DatasetCopy(Versioned):
         return f"{self.dataset} in {self.system}"
 
     @property
+    def name(self) -> str:
+        """Return the name that pages about the copy show."""
+        return f"{self.table_name} in {self.system}"
+
+    @property
     def table_name(self) -> str:
         """Return ``schema.name`` of the table in the target."""
         return self.table or str(self.dataset)

@@ -192,7 +192,7 @@ RULES = {
     "exposure_edit": _editing("exposure"),
     "exposure_delete": _editing("exposure"),
     "dataset_copies": Rule(values=("key",)),
-    "dataset_copy_now": _post("key", operator="/copies/"),
+    "dataset_copy_now": _post("key", operator="/datasets/"),
     "copy_create": _editing("key"),
     "copy_edit": _editing("copy"),
     "copy_delete": _editing("copy"),
