@@ -181,6 +181,11 @@ _TEXTS: dict[str, dict[str, str]] = {
         "exposure_create": "Names a dashboard, file or program that reads the dataset.",
         "exposure_edit": "Changes an exposure.",
         "exposure_delete": "Deletes an exposure.",
+        "dataset_copies": "Shows the copies of the table in other databases and folders.",
+        "dataset_copy_now": "Makes the copies of the table, or compares them.",
+        "copy_create": "Keeps a copy of the table in another database or folder.",
+        "copy_edit": "Changes a copy.",
+        "copy_delete": "Deletes a copy; its table in the target stays.",
     },
     "use/sources.md": {
         "source_list": "Lists all sources with their systems and deliveries.",

@@ -396,6 +396,12 @@ try:
     Roots.of(SOURCE_ROOTS, folder=str(BASE_DIR))
 except MetadataError as problem:
     raise ImproperlyConfigured(f"ELEVATA_SOURCE_ROOTS: {problem.message}") from None
+# Places below which copies of datasets are written: DuckDB files and folders of Delta tables.
+COPY_ROOTS = split_roots(os.environ.get("ELEVATA_COPY_ROOTS", "")) or [str(DATA_DIR / "copies")]
+try:
+    Roots.of(COPY_ROOTS, folder=str(BASE_DIR))
+except MetadataError as problem:
+    raise ImproperlyConfigured(f"ELEVATA_COPY_ROOTS: {problem.message}") from None
 SOURCE_HOSTS = [host.strip() for host in os.environ.get("ELEVATA_SOURCE_HOSTS", "").split(",") if host.strip()]
 # Variables with passwords that systems may name, besides those that begin with ELEVATA_SOURCE_.
 try:

@@ -26,6 +26,7 @@ from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookVie
 from elevata.ops import monitoring
 from elevata.web.search_page import SearchPage
 from loader.api.affected import AffectedViewSet
+from loader.api.copies import CopyViewSet
 from loader.api.file_detection import FileDetectionViewSet
 from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet
 from loader.api.maintenance import (
@@ -78,6 +79,7 @@ router.register("sensitive-source-columns", SensitiveSourceColumnViewSet, basena
 router.register("references", ReferenceViewSet, basename="api-reference")
 router.register("quality-checks", QualityCheckViewSet, basename="api-quality-check")
 router.register("exposures", ExposureViewSet, basename="api-exposure")
+router.register("copies", CopyViewSet, basename="api-copy")
 router.register("contracts", ContractViewSet, basename="api-contract")
 router.register("check-results", CheckResultViewSet, basename="api-check-result")
 router.register("metadata", MetadataViewSet, basename="api-metadata")

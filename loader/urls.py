@@ -6,7 +6,7 @@ import elevata.web.converters  # noqa: F401  # registers <number:...>
 from loader.filtersets import RunIdConverter
 from loader.schedules import views as schedules
 from loader.views import affected, next_steps
-from loader.views.datasets import columns, datasets, history, policies, quality, reads
+from loader.views.datasets import columns, copies, datasets, history, policies, quality, reads
 from loader.views.queries import model_trials, queries
 from loader.views.runs import leases, load_runs, maintenance_runs
 from loader.views.sources import (
@@ -76,6 +76,8 @@ urlpatterns = [
     path("datasets/<uuid:key>/quality/suggestions/", quality.SuggestionAccept.as_view(), name="suggestion_accept"),
     path("datasets/<uuid:key>/quality/quarantine/", quality.DatasetQuarantine.as_view(), name="dataset_quarantine"),
     path("datasets/<uuid:key>/rejected/<run_id:run_id>/", datasets.DatasetRejected.as_view(), name="dataset_rejected"),
+    path("datasets/<uuid:key>/copies/", copies.DatasetCopies.as_view(), name="dataset_copies"),
+    path("datasets/<uuid:key>/copies/run/", copies.DatasetCopyNow.as_view(), name="dataset_copy_now"),
     path("datasets/<uuid:key>/storage/", maintenance_runs.DatasetStorage.as_view(), name="dataset_storage"),
     path("datasets/<uuid:key>/storage/vacuum/", maintenance_runs.DatasetVacuum.as_view(), name="dataset_vacuum"),
     path("datasets/<uuid:key>/history/prune/", maintenance_runs.DatasetPrune.as_view(), name="dataset_prune"),

@@ -10,10 +10,11 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.lists.selectors import FavouriteOnly
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there, ranked
 from elevata.web.search import list_contains
-from metadata.domain import exposures, types
+from metadata.domain import copies, exposures, types
 from metadata.domain.quality import check_kinds
 from metadata.domain.sensitivity import LEVELS
 from metadata.models import (
+    DatasetCopy,
     Exposure,
     QualityCheck,
     Reference,
@@ -273,6 +274,19 @@ class ExposureFilter(filters.FilterSet):
 
     class Meta:
         model = Exposure
+        fields = ()
+
+
+class CopyFilter(filters.FilterSet):
+    dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
+    to = filters.CharFilter(field_name="system__short_name", label="System")
+    mode = filters.ChoiceFilter(choices=list(copies.MODES.items()), label="Mode")
+    ordering = StableOrdering(fields=("updated_at",))
+
+    known: ClassVar = {"dataset": is_there(TargetDataset, "key"), "to": is_there(System, "short_name")}
+
+    class Meta:
+        model = DatasetCopy
         fields = ()
 
 

@@ -15,6 +15,7 @@ from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
 from metadata.models import (
     ColumnInput,
+    DatasetCopy,
     DatasetInput,
     Exposure,
     QualityCheck,
@@ -41,6 +42,7 @@ _SCHEMA: dict[type[models.Model], Callable[[Any], TargetSchema | None]] = {
     ColumnInput: lambda row: row.column.dataset.schema,
     QualityCheck: lambda row: row.dataset.schema,
     Exposure: lambda row: row.dataset.schema,
+    DatasetCopy: lambda row: row.dataset.schema,
     Reference: lambda row: row.child.schema,
     ReferencePair: lambda row: row.reference.child.schema,
 }

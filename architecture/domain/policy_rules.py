@@ -21,6 +21,7 @@ HISTORY_DIFFERS, MATERIALIZATION, RETYPE_COLUMN = "HISTORY_DIFFERS", "MATERIALIZ
 HISTORY_RESUMED = "HISTORY_RESUMED"
 VIEW_COLUMN, HISTORY_FORM, KEY_RETYPED = "VIEW_COLUMN", "HISTORY_FORM", "KEY_RETYPED"
 REWRITE_TABLE, FEWER_DELIVERIES = "REWRITE_TABLE", "FEWER_DELIVERIES"
+SENSITIVE_COPIED = "SENSITIVE_COPIED"
 FOLLOWS_TABLE, METADATA_ONLY, NAME_TAKEN = "FOLLOWS_TABLE", "METADATA_ONLY", "NAME_TAKEN"
 
 
@@ -225,6 +226,17 @@ def takes_a_history_up_again(operation: Operation) -> bool:
 )
 def removes_raw_deliveries(operation: Operation) -> bool:
     return operation.code == FEWER_DELIVERIES
+
+
+@_rule(
+    SENSITIVE_COPIED,
+    APPROVE,
+    "whoever reads the target of the copy can read values or hashes of sensitive columns",
+    "leave sensitive columns out of the copy",
+    later=True,
+)
+def copies_sensitive_columns(operation: Operation) -> bool:
+    return operation.code == SENSITIVE_COPIED
 
 
 @_rule("CHANGE_LOGIC", ALLOW, "applies from the next load; no table changes", "leave the logic as it is")

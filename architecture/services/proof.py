@@ -30,7 +30,7 @@ from elevata.audit.services.signing import sign, signature_problem
 from elevata.audit.signatures import Signature
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState
-from metadata.models import Exposure, QualityCheck, Reference, TargetColumn, TargetDataset, TargetSchema
+from metadata.models import DatasetCopy, Exposure, QualityCheck, Reference, TargetColumn, TargetDataset, TargetSchema
 
 _REPORT, _PREVIEW = "change-report", "preview"
 # Purpose of the signature and signed columns: those on which decisions depend.
@@ -185,7 +185,7 @@ def _columns(row: Model, names: Iterable[str]) -> dict[str, Any]:
     return {name: _canonical(getattr(row, name)) for name in names}
 
 
-_DESIRED = (TargetSchema, TargetDataset, TargetColumn, Reference, QualityCheck, Exposure)
+_DESIRED = (TargetSchema, TargetDataset, TargetColumn, Reference, QualityCheck, Exposure, DatasetCopy)
 _NAMED = 5
 
 
@@ -200,7 +200,8 @@ def refuse_altered_metadata(datasets: QuerySet[TargetDataset] | None = None) -> 
         own = TargetDataset.objects.filter(Q(pk__among=pks) | Q(history_of__pk__among=pks))
         columns = TargetColumn.objects.filter(dataset__pk__among=pks)
         within = {TargetDataset: own, TargetColumn: columns, Reference: Reference.objects.filter(child__pk__among=pks)}
-        within |= {model: model.objects.filter(dataset__pk__among=pks) for model in (QualityCheck, Exposure)}
+        parts = (QualityCheck, Exposure, DatasetCopy)
+        within |= {model: model.objects.filter(dataset__pk__among=pks) for model in parts}
     altered = list(islice(altered_rows(within), _NAMED + 1))
     if altered:
         more = " and others" if len(altered) > _NAMED else ""

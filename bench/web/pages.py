@@ -24,8 +24,10 @@ from loader.services.reads.read_requests import request_query, request_trial
 from loader.services.reads.trials import TRY_MODEL
 from loader.services.sources.observations import observe_schema
 from metadata.domain.types import parse
-from metadata.models import QualityCheck, Reference, SourceDataset, TargetDataset
+from metadata.models import DatasetCopy, QualityCheck, Reference, SourceDataset, TargetDataset
+from metadata.services.copies import create_copy
 from metadata.services.quality import create_check
+from metadata.services.sources import create_system
 from tests.elevata.web.routes import RULES
 from tests.factories import CommentFactory, DeliveryFactory, NoticeFactory, WebhookFactory
 
@@ -129,6 +131,7 @@ class Things:
             "check": lambda: ("key", self._check().key),
             "contract": lambda: ("key", self._contract().key),
             "exposure": lambda: ("key", self._contract().exposures.get().key),
+            "copy": lambda: ("key", self._copy().key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", control.busy.run_id),
             "pk": lambda: ("pk", self._read("key_search").pk),
@@ -163,6 +166,13 @@ class Things:
                 f"the address of {route} has {value!r}, and bench/web/pages.py does not say what that is"
             )
         return self._known[value]()
+
+    def _copy(self) -> DatasetCopy:
+        known = DatasetCopy.objects.first()
+        if known is not None:
+            return known
+        system = create_system(name="Copies", short_name="copies", kind="duckdb", location="/data/copies/bi.duckdb")
+        return create_copy(dataset=self._control.dataset, to=system)
 
     def _check(self) -> QualityCheck:
         dataset = self._control.dataset

@@ -42,7 +42,7 @@ KAFKA_SERVER_LOG = "org.slf4j:slf4j-simple:1.7.36"
 # Beside the jars: the coordinates that they were fetched for, one a line.
 COORDINATES = "coordinates"
 # Variables that name places of the warehouse and its sources.
-_PLACES = ("ELEVATA_WAREHOUSE", "ELEVATA_SOURCE_ROOTS", "ELEVATA_BATCH_FOLDER")
+_PLACES = ("ELEVATA_WAREHOUSE", "ELEVATA_SOURCE_ROOTS", "ELEVATA_COPY_ROOTS", "ELEVATA_BATCH_FOLDER")
 # Line of the resolver about a description of a package (POM) that its host did not send.
 _UNREAD = re.compile(r"Server access error at url \S+/(\S+)\.pom \((.*)\)")
 _COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")

@@ -2,7 +2,7 @@
 
 Requests go to the runner's standard input:
     {"id": …, "kind": "ping" | "observe" | "sizes" | "dry-run" | "execute" | "load" | "revert" | "prune" | "accept"
-                  | "compact" | "vacuum" | "quarantine_decision" | "read" | "check" | "replay"
+                  | "compact" | "vacuum" | "quarantine_decision" | "copy" | "read" | "check" | "replay"
                   | "model_tests",
      "body": manifest}
     {"id": …, "kind": "cancel"}          cancels the request of that id

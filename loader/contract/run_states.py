@@ -25,18 +25,20 @@ def unfinished_becomes(end: str) -> dict[str, str]:
 # Kinds of load runs. ``LoadRun.details["asked"]`` has, by kind:
 # history_batch: files (paths by kind of file), format, compression, reading, copied (a dataset); revert: run_id of the
 # run to revert; prune: ended_before, archive; vacuum: retention_hours, dry_run; quarantine_decision: decision, entries,
-# of_run; compact and accept: nothing.
+# of_run; copy: check, verify; compact and accept: nothing.
 
 
 LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert", "prune", "compact"
-ACCEPT, VACUUM, QUARANTINE_DECISION = "accept", "vacuum", "quarantine_decision"
+ACCEPT, VACUUM, QUARANTINE_DECISION, COPY = "accept", "vacuum", "quarantine_decision", "copy"
 # Kinds that only an identified user may request; their work is sealed in a record.
 MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM, QUARANTINE_DECISION)
 # Kinds by which one user could rewrite tables or histories, so that others approve them by the environment's policy.
 APPROVED = (REVERT, PRUNE, ACCEPT, QUARANTINE_DECISION)
 # Kinds that change files, or rows outside the tables, but no rows of the tables; of a raw table a vacuum also removes
 # whole deliveries.
-OF_FILES = (COMPACT, VACUUM, QUARANTINE_DECISION)
+OF_FILES = (COMPACT, VACUUM, QUARANTINE_DECISION, COPY)
+# Kinds that other runs request, on behalf of nobody.
+AUTOMATIC = (COMPACT, COPY)
 # Kinds that add rows: later runs must be dated later (rule 3), and the runs can be reverted.
 BRINGING = (LOAD, HISTORY_BATCH)
 # Decisions on quarantined rows.

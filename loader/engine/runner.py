@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from elevata.core.installation import user_command
 from loader.contract.manifest.codec import from_json
+from loader.contract.manifest.copies import CopyManifest
 from loader.contract.manifest.executions import DryRunManifest, ExecuteManifest, ObserveManifest, SizesManifest
 from loader.contract.manifest.loads import LoadManifest
 from loader.contract.manifest.publication import PublishManifest
@@ -211,8 +212,12 @@ class Runner:
         )
         return {"status": attempt.run(), "commits": commits.path_in_use().as_json()}
 
-    def _perform_run(self, kind: str, request_id: str, body: dict) -> dict:
+    def _perform_run(
+        self, kind: str, request_id: str, body: dict, secrets: Mapping[str, str] | None = None
+    ) -> dict:
         manifest = from_json(MANIFESTS[kind], body)
+        if isinstance(manifest, CopyManifest):
+            manifest = manifest.with_passwords(secrets or {})
         emit, canceled = self._emitter(request_id), self._cancels[request_id]
         done = perform_run(self._spark, self._config.warehouse, kind, manifest, emit, canceled, request_id)
         return done | {"commits": commits.path_in_use().as_json()}

@@ -21,7 +21,7 @@ from elevata.core.processes import process_name
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker, follow_job
-from loader.contract.run_states import COMPACT
+from loader.contract.run_states import AUTOMATIC
 from loader.management.run_output import LiveTable, PlainLines, described, ending, progress_on
 from loader.management.waiting import follow
 from loader.models import LoadRun, ReadRequest
@@ -168,7 +168,7 @@ class MaintenanceCommand(RunningCommand):
 
 
 def _perform_run(run_pk: int, name: str, runner: Runner, stopping: threading.Event) -> None:
-    """Perform the run, and the compactions that it requested, because there may be no worker for them."""
+    """Perform the run, and the compactions and copies that it requested: there may be no worker for them."""
     try:
         before = retried(LoadRun.objects.order_by("-pk").values_list("pk", flat=True).first) or 0
         queued = LoadRun.objects.filter(pk=run_pk, status=states.QUEUED)
@@ -176,10 +176,10 @@ def _perform_run(run_pk: int, name: str, runner: Runner, stopping: threading.Eve
             # While another holder has a lease of its datasets, the run is tried again.
             if perform_load_run(run_pk, worker=name, runner=runner, stopping=stopping) is None:
                 stopping.wait(_RETRY_SECONDS)
-        waiting = LoadRun.objects.filter(pk__gt=before, kind=COMPACT, status=states.QUEUED)
-        compactions: list[int] = retried(partial(list, waiting.order_by("pk").values_list("pk", flat=True)))
-        for compaction in compactions:
+        waiting = LoadRun.objects.filter(pk__gt=before, kind__in=AUTOMATIC, status=states.QUEUED)
+        requested: list[int] = retried(partial(list, waiting.order_by("pk").values_list("pk", flat=True)))
+        for pk in requested:
             if not stopping.is_set():
-                perform_load_run(compaction, worker=name, runner=runner, stopping=stopping)
+                perform_load_run(pk, worker=name, runner=runner, stopping=stopping)
     finally:
         connection.close()

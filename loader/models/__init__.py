@@ -1,5 +1,6 @@
-"""Tables of the loader: load runs, their datasets, schedules, reads, saved queries, proposals, results of checks."""
+"""Tables of the loader: load runs, datasets, copies, schedules, reads, saved queries, proposals, results of checks."""
 
+from loader.models.copies import CopyState
 from loader.models.jobs import DatasetRun, LoadRun, RunEvent
 from loader.models.maintenance_records import MaintenanceRecord
 from loader.models.quality import CheckResult, TableProfile
@@ -9,6 +10,7 @@ from loader.models.source_proposals import SourceProposal
 
 __all__ = [
     "CheckResult",
+    "CopyState",
     "DatasetRun",
     "LoadRun",
     "MaintenanceRecord",

@@ -32,6 +32,7 @@ class LoadRun(Job):
         ACCEPT = "accept", "Accept"
         VACUUM = "vacuum", "Vacuum"
         QUARANTINE_DECISION = "quarantine_decision", "Quarantine decision"
+        COPY = "copy", "Copy"
 
     KIND = Kind.LOAD
     STATUSES: ClassVar = status_choices(states.STEPS.keys() - {states.ABANDONED})

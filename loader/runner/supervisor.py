@@ -22,6 +22,7 @@ from elevata.core.log_context import what_about
 from elevata.core.secrets import NoSecret, secret_named
 from elevata.core.words import counted
 from loader.contract.manifest.codec import to_json
+from loader.contract.manifest.copies import CopyManifest
 from loader.contract.manifest.loads import LoadManifest
 from loader.contract.protocol import Said
 from loader.contract.refusals import READS_ENDED, Refusal
@@ -336,12 +337,12 @@ class Runner:
 
 
 def _secrets_for(manifest: Any) -> dict[str, dict[str, str]]:
-    """Return the passwords of the databases, Kafka clusters and APIs that a load reads, by the name of each secret.
+    """Return the passwords of the systems that a load reads or a copy run writes to, by the name of each secret.
 
     They go beside the manifest, for this request only. The runner refuses the sources whose secret is missing.
     """
     secrets: dict[str, str] = {}
-    for name in sorted(manifest.secrets) if isinstance(manifest, LoadManifest) else ():
+    for name in sorted(manifest.secrets) if isinstance(manifest, LoadManifest | CopyManifest) else ():
         try:
             secrets[name] = secret_named(name)
         except NoSecret as reason:

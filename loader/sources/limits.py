@@ -6,6 +6,7 @@ probe any host of its network.
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,14 @@ from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.secrets import NoSecret, secret_named
 from loader.contract.refusals import Refusal
 from loader.domain.sources.hosts import check_host
-from loader.services.sources.specs import absolute_place, check_secret_of, database_place, place_of, source_roots
+from loader.services.sources.specs import (
+    absolute_place,
+    check_secret_of,
+    copy_place,
+    database_place,
+    place_of,
+    source_roots,
+)
 from metadata.domain.sources.database_locations import DatabasePlace
 from metadata.domain.sources.locations import Location, parse_location
 from metadata.models import System
@@ -105,15 +113,23 @@ def allowed(location: str) -> Location:
 def must_be_allowed(system: System, locations: Iterable[str] = ()) -> None:
     """Raise MetadataError ``place_not_allowed`` if a system's folder, or a location in it, is outside of the roots.
 
-    A load reads whatever is there, so the editor of a location must not be able to choose any.
+    A load reads whatever is there, so the editor of a location must not be able to choose any. The same holds for
+    copies, which are written there.
     """
+    if system.kind in (System.Kind.DUCKDB, System.Kind.DELTA) and system.location:
+        _must(lambda: copy_place(system))
     if system.kind != System.Kind.FILES:
         return
+    if system.location:
+        _must(lambda: allowed(system.location))
+    for location in locations:
+        _must(partial(place_in, system, location))
+
+
+def _must(check: Callable[[], object]) -> None:
+    """Raise MetadataError ``place_not_allowed`` if a check of a location raises a Refusal."""
     try:
-        if system.location:
-            allowed(system.location)
-        for location in locations:
-            place_in(system, location)
+        check()
     except Refusal as refusal:
         message = f"{as_sentence(refusal.message)} {refusal.hint}".strip()
         raise MetadataError("place_not_allowed", message, "location") from None

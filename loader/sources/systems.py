@@ -11,6 +11,7 @@ from loader.domain.extras import packages_of
 from loader.services.sources.specs import database_place, source_roots
 from loader.sources import files
 from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
+from loader.sources.copy_targets import list_nothing, reach_target
 from loader.sources.database_samples import MARIADB_KINDS
 from loader.sources.file_samples import sample_files
 from loader.sources.limits import SECONDS, folder_of, local, outside_roots, place_in, within
@@ -99,4 +100,6 @@ _SYSTEMS: dict[str, tuple[Callable[[System], ConnectionResult], Callable[..., Li
     System.Kind.JDBC: (_reach_jdbc, _list_jdbc),
     System.Kind.KAFKA: (reach_cluster, list_topics),
     System.Kind.REST: (reach_api, list_endpoints),
+    System.Kind.DUCKDB: (reach_target, list_nothing),
+    System.Kind.DELTA: (reach_target, list_nothing),
 }

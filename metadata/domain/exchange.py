@@ -10,7 +10,7 @@ from typing import Any
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Reader, Record, Spec, flag, text
-from metadata.domain import exposures
+from metadata.domain import copies, exposures
 from metadata.domain.declarations import with_stored_fields
 from metadata.domain.quality import check_kinds, unknown_parents
 from metadata.domain.sensitivity import LEVELS
@@ -161,6 +161,13 @@ EXPOSURE: Spec = {
     "link": Field(text, required=True),
     "description": Field(text, ""),
 }
+COPY: Spec = {
+    "to": Field(text, required=True),
+    "key": Field(strict.uuid),
+    "table": Field(text, ""),
+    "mode": Field(strict.choice(*copies.MODES), copies.REPLACE),
+    "sensitive": Field(strict.choice(*copies.SENSITIVE), copies.LEAVE_OUT),
+}
 TARGET: Spec = {
     "schema": Field(text, required=True),
     "name": Field(text, required=True),
@@ -186,6 +193,7 @@ TARGET: Spec = {
     "checks": Field(strict.records(CHECK), ()),
     "contract": Field(flag, False),
     "exposures": Field(strict.records(EXPOSURE), ()),
+    "copies": Field(strict.records(COPY), ()),
     **_RETIRED,
 }
 FILE: Spec = {

@@ -6,6 +6,7 @@ It is a mapping for state files, with these parts, each left out while it has it
 * ``sources``: by stable key, the choices of the dataset's sources that decide which rows are read, and their values.
 * ``checks``: by stable key, the quality checks that quarantine rows or stop the load.
 * ``ghost_rows``: by the stable key of the reference, the datasets whose unknown keys become rows of this one.
+* ``copies``: by stable key, the copies with values or hashes of sensitive columns (``metadata.domain.copies``).
 
 A source's place and its deliveries are no part of it. State files of other installations may have further parts.
 """
@@ -20,7 +21,7 @@ from metadata.domain.sources.contracts import PROPOSE
 from metadata.domain.sources.reading_options import options_of, shown_options
 from metadata.domain.state import DatasetState
 
-SOURCES, CHECKS, GHOST_ROWS = "sources", "checks", "ghost_rows"
+SOURCES, CHECKS, GHOST_ROWS, COPIES = "sources", "checks", "ghost_rows", "copies"
 # Parts of a source's rules.
 OPTIONS, INTAKE, COLUMNS = "options", "intake", "columns"
 # Severities of checks that keep rows out.
@@ -77,13 +78,14 @@ def load_policy(
     sources: Mapping[str, Mapping[str, Any]],
     checks: Mapping[str, Mapping[str, Any]],
     ghost_rows: Mapping[str, str],
+    copies: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any] | None:
     """Return the load policy of a dataset's state; None if every part has its default.
 
     ``keeping`` is the part of ``raw_keeping.policy_of``.
     """
     rules = {key: rule for key, rule in sources.items() if rule}
-    parts = {SOURCES: rules, CHECKS: dict(checks), GHOST_ROWS: dict(ghost_rows)}
+    parts = {SOURCES: rules, CHECKS: dict(checks), GHOST_ROWS: dict(ghost_rows), COPIES: dict(copies)}
     return dict(keeping or {}) | {name: part for name, part in parts.items() if part} or None
 
 

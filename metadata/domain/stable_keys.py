@@ -68,5 +68,10 @@ def exposure_key(dataset: UUID, name: str, attempt: int = 0) -> UUID:
     return _key("exposure", str(dataset), name, *_attempt_part(attempt))
 
 
+def copy_key(dataset: UUID, name: str, attempt: int = 0) -> UUID:
+    """Return the key of a copy; ``name`` is that of its system and table."""
+    return _key("copy", str(dataset), name, *_attempt_part(attempt))
+
+
 def reference_key(child: UUID, parent: UUID, role_name: str, attempt: int = 0) -> UUID:
     return _key("reference", str(child), str(parent), role_name, *_attempt_part(attempt))

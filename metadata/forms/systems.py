@@ -23,6 +23,8 @@ KIND_SENTENCES = {
     System.Kind.JDBC: "Tables, views or a SELECT of a database.",
     System.Kind.KAFKA: "Topics of a Kafka cluster: JSON objects, or change events of Debezium.",
     System.Kind.REST: "Endpoints of a web API that answers with JSON, page by page.",
+    System.Kind.DUCKDB: "A database file for copies of datasets, which DuckDB and tools over it read.",
+    System.Kind.DELTA: "A folder for copies of datasets, as Delta tables without sensitive columns.",
 }
 
 
@@ -47,7 +49,8 @@ class SystemFields(_OptionFields, DescribedFields):
     )
     kind: Any = forms.ChoiceField(
         choices=System.Kind.choices,
-        help_text="A folder of files, a database whose tables are read through JDBC, a Kafka cluster, or a REST API.",
+        help_text="A folder of files, a database whose tables are read through JDBC, a Kafka cluster, or a REST API; "
+        "or a DuckDB file or a folder of Delta tables for copies.",
     )
     location = forms.CharField(
         max_length=1000,
@@ -104,6 +107,8 @@ class NewSystemForm(DescribedApart, SystemFields, ProductForm):
         System.Kind.JDBC: "Like postgresql://reader@db.example.org:5432/erp, without a password.",
         System.Kind.KAFKA: "Like kafka://reader@broker.example.org:9092, without a password.",
         System.Kind.REST: "Base URL, like https://api.example.org/v1.",
+        System.Kind.DUCKDB: "File, like {{ data_dir }}/copies/bi.duckdb.",
+        System.Kind.DELTA: "Folder, like {{ data_dir }}/copies/lake.",
     }
 
     field_order = SYSTEM_FIELDS
@@ -118,7 +123,7 @@ class NewSystemForm(DescribedApart, SystemFields, ProductForm):
         self.fields["short_name"].help_text += " By default from the name."
         self.fields["location"].help_text = str(self.LOCATIONS.get(kind, self.fields["location"].help_text))
         del self.fields["active"]
-        if kind == System.Kind.FILES:  # its folder needs no password
+        if kind in (System.Kind.FILES, System.Kind.DUCKDB, System.Kind.DELTA):  # a file or folder needs no password
             del self.fields["secret"]
         for name, option in _OPTIONS.items():
             if kind not in option.formats:

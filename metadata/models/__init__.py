@@ -1,6 +1,7 @@
-"""Tables of metadata: sources, target datasets, lineage, references, quality checks and exposures."""
+"""Tables of metadata: sources, target datasets, lineage, references, quality checks, exposures and copies."""
 
 from metadata.models.base import Described, Retirable
+from metadata.models.copies import DatasetCopy
 from metadata.models.exposures import Exposure
 from metadata.models.lineage import ColumnInput, DatasetInput, Reference, ReferencePair
 from metadata.models.quality import QualityCheck
@@ -9,6 +10,7 @@ from metadata.models.target import TargetColumn, TargetDataset, TargetSchema
 
 __all__ = [
     "ColumnInput",
+    "DatasetCopy",
     "DatasetInput",
     "Described",
     "Exposure",

@@ -12,7 +12,9 @@ from metadata.models.base import Classified, Described, TypedColumn, typed_colum
 
 
 class System(Versioned, Described):
-    """Source system: a folder of files, a database reached by JDBC, a Kafka cluster, or a REST API.
+    """Source system: a folder of files, a database reached by JDBC, a Kafka cluster, or a REST API; target of copies.
+
+    Copies go to PostgreSQL (``jdbc``), to a DuckDB file or to a folder of Delta tables; the latter two have no sources.
 
     ``short_name`` is part of the names of everything generated from it (``raw_air_airport``). ``location`` of a
     file system is a folder that the datasets' own locations are relative to; of a database or cluster it is its URL
@@ -27,6 +29,8 @@ class System(Versioned, Described):
         JDBC = "jdbc", "Database (JDBC)"
         KAFKA = "kafka", "Kafka cluster"
         REST = "rest", "REST API"
+        DUCKDB = "duckdb", "DuckDB file"
+        DELTA = "delta", "Folder of Delta tables"
 
     name = models.CharField(max_length=200, unique=True)
     short_name = models.CharField(max_length=20, unique=True)

@@ -14,6 +14,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from metadata.domain import naming
+from metadata.domain.copies import LEAVE_OUT, rule_of
 from metadata.domain.load_policy import (
     HOLDING_BACK,
     check_rules,
@@ -28,6 +29,7 @@ from metadata.domain.state import CheckState, ColumnState, ContractState, Datase
 from metadata.domain.types import DataType
 from metadata.models import (
     ColumnInput,
+    DatasetCopy,
     DatasetInput,
     Exposure,
     QualityCheck,
@@ -55,7 +57,8 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
     pks = rows.values("pk")
     exposed = Exists(Exposure.objects.filter(dataset=OuterRef("pk")))
     checked = Exists(holding_back(OuterRef("pk")))
-    values = list(rows.values(*_UNCHANGED, *_CONVERTED, exposed=exposed, checked=checked))
+    copied = Exists(sensitive_copies(OuterRef("pk")))
+    values = list(rows.values(*_UNCHANGED, *_CONVERTED, exposed=exposed, checked=checked, copied=copied))
     checks = _contract_checks([row["pk"] for row in values if row["contract"]])
     exposures = _exposure_states([row["pk"] for row in values if row["exposed"]])
     read, referring = list(_inputs_read(pks)), list(_references(pks))
@@ -63,6 +66,7 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
     columns, inputs = _column_states(pks), _dataset_inputs(read)
     refers = _reference_states(pks, [row for row in referring if row["child_id"] in known])
     rules = rules_of_rows(read, referring, [row["pk"] for row in values if row["checked"]])
+    copies = _copy_rules([row["pk"] for row in values if row["copied"]])
     states = (
         DatasetState(
             **{name: row[name] for name in _UNCHANGED},
@@ -75,7 +79,9 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
             filter=row["filter"] or None,
             select=row["select"] or None,
             load_policy=load_policy(
-                keeping=raw_keeping.policy_of(row["keep"], row["keep_days"], row["keep_deliveries"]), **rules[row["pk"]]
+                keeping=raw_keeping.policy_of(row["keep"], row["keep_days"], row["keep_deliveries"]),
+                **rules[row["pk"]],
+                copies=copies[row["pk"]],
             ),
             inputs=tuple(inputs[row["pk"]]),
             references=tuple(refers[row["pk"]]),
@@ -227,6 +233,21 @@ def _reference_states(datasets: QuerySet, rows: Iterable[Mapping[str, Any]]) -> 
 def holding_back(dataset: Any) -> QuerySet[QualityCheck]:
     """Return the checks of a dataset that keep its rows out."""
     return QualityCheck.objects.filter(dataset=dataset, active=True, severity__in=HOLDING_BACK)
+
+
+def sensitive_copies(dataset: Any) -> QuerySet[DatasetCopy]:
+    """Return the copies of a dataset that have values or hashes of its sensitive columns."""
+    return DatasetCopy.objects.filter(dataset=dataset).exclude(sensitive=LEAVE_OUT)
+
+
+def _copy_rules(datasets: Collection[int]) -> Mapping[int, dict[str, dict[str, str]]]:
+    """Return the copies with sensitive columns of these datasets, by the dataset's pk and their keys."""
+    rules: dict[int, dict[str, dict[str, str]]] = defaultdict(dict)
+    rows = DatasetCopy.objects.filter(dataset__pk__among=datasets).exclude(sensitive=LEAVE_OUT)
+    for row in rows.select_related("system").order_by("key") if datasets else ():
+        rule = rule_of(system=row.system.short_name, table=row.table, sensitive=row.sensitive)
+        rules[row.dataset_id][str(row.key)] = rule
+    return rules
 
 
 def rules_of_rows(

@@ -235,6 +235,12 @@ def perform_run(request_id, body, settings, stop) -> dict:
         result |= {"held": settings["held"], "sequence": max(body["load"]["sequence"], settings.get("seen", 0) + 1)}
     result |= settings.get("disk_use", {})
     tables = {about["name"]: result}
+    if "targets" in body:
+        copied = {"status": "copied", "version": 5, "row_count": 3, "checksum": "7", "mode": "replace", "seconds": 0.1}
+        done = copied | {"warnings": [], "error": None, "changed": None}
+        failed = done | {"status": "failed", "version": None, "row_count": None, "error": refusal}
+        copies = {target["key"]: failed if refusal else done for target in body["targets"]}
+        return {"status": status, "answer": {"tables": {}, "copies": copies}}
     return {"status": status, "answer": {"tables": tables if status == "succeeded" else {}}}
 
 
@@ -268,7 +274,7 @@ ANSWERS = {
     "check": check,
     "ping": ping,
 }
-ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum", "quarantine_decision"), perform_run)
+ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum", "quarantine_decision", "copy"), perform_run)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Operations on one dataset and its history: tables first, then their columns."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,11 @@ from architecture.domain.planning.logic import (
     key_moved,
     match_columns,
 )
-from architecture.domain.planning.row_rules import describe_changed_retention, removes_deliveries
+from architecture.domain.planning.row_rules import (
+    describe_changed_retention,
+    describe_sensitive_copies,
+    removes_deliveries,
+)
 from architecture.domain.planning.sides import Side
 from architecture.domain.states.current_state import Placed, Table
 from architecture.domain.steps.features import OPEN, droppable_features
@@ -56,7 +60,19 @@ def plan_new(after: Placed, *, is_read: bool = False) -> DatasetPlan:
         for side, table in ((BASE, after.base), (HISTORY, after.history)):
             if table is not None:
                 plan.drafts.append(replace(_created(after, side, table), alters=is_read and side == BASE))
+        if after.base is not None:
+            plan.drafts += _sensitive_copies(after, after.base, None, after.state)
     return plan
+
+
+def _sensitive_copies(
+    placed: Placed, table: Table, before: DatasetState | None, after: DatasetState
+) -> Iterator[Draft]:
+    """Yield the operation that begins to copy sensitive columns, if there is one."""
+    message = describe_sensitive_copies(before.load_policy if before is not None else None, after.load_policy)
+    if message:
+        code = policy_rules.SENSITIVE_COPIED
+        yield Draft(_on_table(placed, BASE, ops.CHANGE_LOGIC, table, code=code, message=message))
 
 
 def plan_gone(before: Placed) -> DatasetPlan:
@@ -327,6 +343,8 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
             moved = moved.and_("the business key is made up of other columns", compares=True)
     if moved:
         yield Draft(_logic_operation(before, after, moved), alters=moved.alters)
+    if before.base is not None:
+        yield from _sensitive_copies(before, before.base, before.state, after.state)
     if removes_deliveries(before.state, after.state):
         message = describe_changed_retention(before.state, after.state)
         code = policy_rules.FEWER_DELIVERIES

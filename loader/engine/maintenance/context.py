@@ -13,13 +13,17 @@ from loader.engine.tables.tables import DeltaTable
 
 @dataclass
 class MaintenanceContext:
-    """Context of one maintenance run; ``tables`` collects the Delta versions of its tables by name."""
+    """Context of one maintenance run.
+
+    ``tables`` collects the Delta versions of its tables by name, ``copies`` the results of copies by key.
+    """
 
     session: SparkSession
     warehouse: str
     run_id: str
     phase: Callable[[str], None]
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+    copies: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, spark: SparkSession, warehouse: str, run_id: str, phase: Callable[[str], None]) -> "MaintenanceContext":

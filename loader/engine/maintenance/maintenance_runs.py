@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from loader.contract.manifest.copies import CopyManifest
 from loader.contract.manifest.maintenance import (
     AcceptManifest,
     CompactManifest,
@@ -17,8 +18,9 @@ from loader.contract.manifest.maintenance import (
     VacuumManifest,
 )
 from loader.contract.refusals import Refusal
-from loader.contract.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE_DECISION, REVERT, VACUUM
+from loader.contract.run_states import ACCEPT, COMPACT, COPY, PRUNE, QUARANTINE_DECISION, REVERT, VACUUM
 from loader.domain.queries.masking import without_values
+from loader.engine.copies.copy_runs import copy
 from loader.engine.java_errors import accident
 from loader.engine.loads.datasets import Canceled
 from loader.engine.loads.load import CANCELED, FAILED, SUCCEEDED
@@ -39,6 +41,7 @@ MANIFESTS = {
     ACCEPT: AcceptManifest,
     VACUUM: VacuumManifest,
     QUARANTINE_DECISION: QuarantineManifest,
+    COPY: CopyManifest,
 }
 _WORK: dict[str, Callable[[MaintenanceContext, Any], dict[str, int]]] = {
     REVERT: revert,
@@ -47,9 +50,18 @@ _WORK: dict[str, Callable[[MaintenanceContext, Any], dict[str, int]]] = {
     ACCEPT: accept,
     VACUUM: vacuum,
     QUARANTINE_DECISION: decide,
+    COPY: copy,
 }
 
-Manifest = RevertManifest | PruneManifest | CompactManifest | AcceptManifest | VacuumManifest | QuarantineManifest
+Manifest = (
+    RevertManifest
+    | PruneManifest
+    | CompactManifest
+    | AcceptManifest
+    | VacuumManifest
+    | QuarantineManifest
+    | CopyManifest
+)
 
 
 def perform_run(
@@ -99,4 +111,4 @@ def perform_run(
         version_after=leading.get("version_after"),
         seconds=round(time.monotonic() - started, 3),
     )
-    return {"status": status, "answer": {"tables": context.tables}}
+    return {"status": status, "answer": {"tables": context.tables, "copies": context.copies}}

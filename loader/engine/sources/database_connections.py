@@ -1,6 +1,6 @@
 """Connections of the runner to source databases."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,13 +81,7 @@ def connect(
         settings["user"] = database.place.user
     if database.password:
         settings["password"] = database.password
-    java = jvm_of(spark).org.apache.spark
-    url = engine.url(database.place)
-    jdbc_options = java.api.python.PythonUtils.toScalaMap(settings | {"url": url, "dbtable": "(SELECT 1) t"})
-    factory = java.sql.jdbc.JdbcDialects.get(url).createConnectionFactory(
-        java.sql.execution.datasources.jdbc.JDBCOptions(jdbc_options)
-    )
-    connection = factory.apply(_NO_PARTITION)
+    connection = open_connection(spark, engine.url(database.place), settings)
     reader = DatabaseReader(spark, source, engine, options, connection, settings)
     try:
         connection.setAutoCommit(False)
@@ -99,6 +93,16 @@ def connect(
         close_quietly(connection.close)
         raise
     return replace(reader, settings=settings | {"sessionInitStatement": engine.session(options, snapshot)})
+
+
+def open_connection(spark: SparkSession, url: str, settings: Mapping[str, str]) -> Any:
+    """Return a connection of Java by Spark's own factory, which knows the drivers of the session's jars."""
+    java = jvm_of(spark).org.apache.spark
+    jdbc_options = java.api.python.PythonUtils.toScalaMap({**settings, "url": url, "dbtable": "(SELECT 1) t"})
+    factory = java.sql.jdbc.JdbcDialects.get(url).createConnectionFactory(
+        java.sql.execution.datasources.jdbc.JDBCOptions(jdbc_options)
+    )
+    return factory.apply(_NO_PARTITION)
 
 
 def database_of(source: SourceSpec) -> DatabaseSpec:

@@ -311,13 +311,13 @@ def _without_length(type_text: str) -> str:
 
 def _raise_refusal(spark: SparkSession, source: SourceSpec, failure: BaseException, **facts: Any) -> NoReturn:
     """Raise the refusal for an error of the database, or the failure itself if the database is not its cause."""
-    error = _database_error(spark, failure)
+    error = database_error(spark, failure)
     if error is None:
         raise failure
     raise refusal_of(error, source, **facts) from None
 
 
-def _database_error(spark: SparkSession, failure: BaseException) -> DatabaseError | None:
+def database_error(spark: SparkSession, failure: BaseException) -> DatabaseError | None:
     """Return the innermost SQL error in the chain of causes, None if the database is not the cause."""
     exception = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
     error, depth = None, 0

@@ -26,7 +26,7 @@ from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.submission import Submitted
 from loader.contract.refusals import Refusal
-from loader.contract.run_states import COMPACT, LOAD, MAINTENANCE
+from loader.contract.run_states import AUTOMATIC, LOAD, MAINTENANCE
 from loader.domain.dependencies import Scope
 from loader.domain.historization.load_guards import check_not_ahead
 from loader.models import DatasetRun, LoadRun, RunEvent
@@ -170,7 +170,7 @@ def request_run(
     environment, NO_PERSON for a new or repeated maintenance run without a user, OTHER_ENVIRONMENT for the run id of a
     run of another environment, and Refusal LOAD_TIMESTAMP_AHEAD for a new run dated more than a day ahead.
     """
-    if user is None and not requester and wanted.kind != COMPACT:
+    if user is None and not requester and wanted.kind not in AUTOMATIC:
         user = current_actor().user
     if wanted.load_timestamp is not None and wanted.load_timestamp.tzinfo is None:
         wanted = replace(wanted, load_timestamp=wanted.load_timestamp.replace(tzinfo=UTC))

@@ -30,12 +30,13 @@ from loader.contract.manifest.codec import from_json
 from loader.contract.manifest.executions import ExecuteManifest, ObserveManifest
 from loader.contract.manifest.loads import HistoryFiles
 from loader.contract.refusals import Refusal
-from loader.contract.run_states import BRINGING, HISTORY_BATCH
+from loader.contract.run_states import BRINGING, HISTORY_BATCH, OF_FILES
 from loader.domain.dependencies import SELECTION, Scope
 from loader.domain.queries.masking import without_any_value
 from loader.models import DatasetRun, LoadRun
 from loader.runner.conversation import Stopped, answer_of
 from loader.runner.work import Blocked, Work, perform_job
+from loader.services.copies.requests import request_copies_after
 from loader.services.executions import store_step
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.loads.attempts import Claimed, LoadAttempt, attempt_of, claim_with_leases
@@ -106,6 +107,7 @@ class LoadWork(Work[LoadRun]):
 
     def follow_up(self) -> None:
         self._have_compacted()
+        self._have_copied()
         self._compare_sources()
 
     def _bring(self) -> str:
@@ -150,6 +152,18 @@ class LoadWork(Work[LoadRun]):
             else:
                 if requested is not None:
                     log.info("run %s compacts after run %s", requested.run, self.run)
+
+    def _have_copied(self) -> None:
+        """Request the copies of the datasets that this run loaded."""
+        if self.run.kind in OF_FILES:
+            return
+        try:
+            requested = retried(partial(_request_copies, self.run))
+        except Exception:  # the run itself is done; the next one over these tables requests them again
+            log.exception("the copies after run %s could not be requested", self.run)
+        else:
+            for run in requested:
+                log.info("run %s copies after run %s", run, self.run)
 
     def _compare_sources(self) -> None:
         """Compare the deliveries with the contracts of their sources; differences become proposals."""
@@ -317,6 +331,12 @@ class LoadWork(Work[LoadRun]):
             raise Stopped
         answer_of(finished)
         return states.SUCCEEDED if finished["status"] == states.SUCCEEDED else states.FAILED
+
+
+def _request_copies(run: LoadRun) -> list[LoadRun]:
+    rows = DatasetRun.objects.filter(run=run, status=DatasetRun.Status.SUCCEEDED)
+    keys = [str(key) for key in rows.values_list("dataset_key", flat=True)]
+    return request_copies_after(datasets=keys, reason=f"after run {run.run_id}")
 
 
 perform_load_run = partial(perform_job, LoadWork)

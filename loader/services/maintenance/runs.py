@@ -1,10 +1,12 @@
-"""Work of reverts, prunes, compactions, acceptances, vacuums and decisions: one request to the runner each."""
+"""Work of reverts, prunes, compactions, acceptances, vacuums, decisions and copies: one request to the runner each."""
 
 from elevata.core.database import retried
 from elevata.jobs import states
+from loader.contract.manifest.copies import CopyManifest
 from loader.contract.manifest.maintenance import AcceptManifest
-from loader.contract.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE_DECISION, REVERT, VACUUM
+from loader.contract.run_states import ACCEPT, COMPACT, COPY, PRUNE, QUARANTINE_DECISION, REVERT, VACUUM
 from loader.models import LoadRun
+from loader.services.copies.runs import copy_manifest, store_copies
 from loader.services.maintenance.acceptances import HELD, SEQUENCE, accept_manifest, take_over
 from loader.services.maintenance.approvals import refuse_unapproved
 from loader.services.maintenance.compactions import compact_manifest
@@ -23,7 +25,9 @@ def perform_run(work: RunWork) -> str:
     finished = work.talk.ask(work.run.kind, manifest, work.store)
     work.keep_commits(finished)
     answer = finished.get("answer") or {}
-    if "tables" in answer:
+    if isinstance(manifest, CopyManifest):
+        store_copies(work.run, manifest, answer)
+    elif "tables" in answer:
         details = {**work.run.details, "tables": answer["tables"]}
         retried(lambda: LoadRun.objects.filter(pk=work.run.pk).update(details=details))
     status = work.must_answer(finished)
@@ -42,6 +46,7 @@ _MANIFESTS = {
     ACCEPT: accept_manifest,
     VACUUM: vacuum_manifest,
     QUARANTINE_DECISION: quarantine_manifest,
+    COPY: copy_manifest,
 }
 _PHASES = {
     REVERT: "reverting",
@@ -50,4 +55,5 @@ _PHASES = {
     ACCEPT: "accepting the table",
     VACUUM: "removing former files and outdated deliveries",
     QUARANTINE_DECISION: "deciding on quarantined rows",
+    COPY: "copying",
 }

@@ -14,7 +14,7 @@ from loader.contract.refusals import Refusal
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
 from metadata.domain.sources.database_locations import DatabasePlace, parse_database
 from metadata.domain.sources.formats import FORMATS_OF_KIND
-from metadata.domain.sources.locations import Roots, dated, joined, parse_location
+from metadata.domain.sources.locations import Location, OutsideRoots, Roots, dated, joined, parse_location
 from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
 from metadata.domain.sources.secret_names import check_secret_name
 from metadata.domain.sources.system_options import check_system_options
@@ -173,6 +173,25 @@ def place_of(own: str, base: str = "", *, shown: str, at: datetime | None = None
     except MetadataError as problem:
         raise Refusal(
             "BAD_LOCATION", f"{shown}: the location {problem.message}", hint="Correct the location."
+        ) from None
+
+
+def copy_roots() -> Roots:
+    """Return the places below which copies may be written, without the warehouse."""
+    closed = [settings.WAREHOUSE] if settings.WAREHOUSE.startswith("/") else []
+    return Roots.of(settings.COPY_ROOTS, [str(settings.DATA_DIR), *closed], folder=str(settings.BASE_DIR))
+
+
+def copy_place(system: System) -> Location:
+    """Return the file or folder of a system for copies. Raise Refusal BAD_LOCATION or OUTSIDE_ROOTS."""
+    try:
+        return copy_roots().check(parse_location(absolute_place(system.location), folder="/"))
+    except OutsideRoots:
+        raise Refusal(
+            "OUTSIDE_ROOTS",
+            f"{system.location} is outside the folders that copies may be written to",
+            hint=f"Allowed are {', '.join(map(str, copy_roots().places))}. "
+            "An administrator sets them in ELEVATA_COPY_ROOTS.",
         ) from None
 
 

@@ -134,6 +134,7 @@ def live_part(request: HttpRequest, state: RunState) -> tuple[str, str]:
         "executions": state.executions,
         "asked": request_details(run),
         "tables": sorted(run.details.get("tables", {}).items()),
+        "copies": run.details.get("copies", []),
         "lines": lines[:LINES][::-1],
         "lines_left_out": len(lines) > LINES,
         "wait": state.wait,

@@ -35,7 +35,7 @@ from loader.views.runs.run_status import RunState
 from loader.views.sources.source_steps import step_address, steps_of
 from loader.views.sources.systems import SystemPage
 from metadata.domain.history.history_policy_labels import CHOICES
-from metadata.domain.sources.formats import label_of
+from metadata.domain.sources.formats import FORMATS_OF_KIND, label_of
 from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.load_type import LoadTypeForm
 from metadata.forms.systems import KIND_SENTENCES, NewSystemForm
@@ -65,6 +65,7 @@ class SourceAdd(SourceEditing, TemplatePage):
         kinds = [
             (kind, label, KIND_SENTENCES.get(System.Kind(kind), ""), registered.get(kind, [])[:SYSTEMS_SHOWN])
             for kind, label in System.Kind.choices
+            if FORMATS_OF_KIND[kind]
         ]
         return {"kinds": kinds, "steps": steps_of("Kind")}
 
@@ -75,6 +76,10 @@ class SourceAddSystem(SourceEditing, CreatePage):
     form_class, template_name = NewSystemForm, "loader/add_source/system.html"
     page, page_by = "system_discover", "short_name"
     message = "{row.name} registered. Choose what to load."
+
+    def address(self, row: System) -> str:
+        """Return the address of the system's contents; of a system for copies, its own page."""
+        return reverse(self.page if FORMATS_OF_KIND[row.kind] else "system_page", args=[row.short_name])
 
     @property
     def kind(self) -> str:

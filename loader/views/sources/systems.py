@@ -33,6 +33,8 @@ _ITEMS = {
     System.Kind.JDBC: "table",
     System.Kind.KAFKA: "topic",
     System.Kind.REST: "endpoint",
+    System.Kind.DUCKDB: "table",
+    System.Kind.DELTA: "table",
 }
 
 

@@ -55,7 +55,14 @@ NAMES = tuple(entry.name for entry in FORMATS)
 FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA, TABLE, KAFKA, REST))
 FOLDER_FORMATS = (*FILE_FORMATS, DELTA)
 # Formats of the datasets of a system, by the system's kind.
-FORMATS_OF_KIND = {"files": FOLDER_FORMATS, "jdbc": (TABLE,), "kafka": (KAFKA,), "rest": (REST,)}
+FORMATS_OF_KIND: Mapping[str, tuple[str, ...]] = {
+    "files": FOLDER_FORMATS,
+    "jdbc": (TABLE,),
+    "kafka": (KAFKA,),
+    "rest": (REST,),
+    "duckdb": (),
+    "delta": (),
+}
 # Formats of sources of which a load reads rows from a watermark on: a filter suffices, without conversion of text.
 WATERMARK_FORMATS = (TABLE, REST, DELTA, PARQUET, ORC, AVRO)
 # Formats of which a feed reads each file or message once.

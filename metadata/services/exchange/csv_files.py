@@ -23,7 +23,7 @@ from metadata.services.exchange.yaml_files import MAX_NODES, refuse_unstorable
 DATASET, COLUMN = "dataset", "column"
 # Fields with objects or any names in them, which a cell cannot have.
 _NESTED = frozenset(
-    {"history_policy", "history", "increment", "inputs", "columns", "references", "checks", "exposures"}
+    {"history_policy", "history", "increment", "inputs", "columns", "references", "checks", "exposures", "copies"}
     | {"options", "intake"}
 )
 

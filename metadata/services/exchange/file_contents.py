@@ -11,6 +11,7 @@ from django.db.models import Prefetch, QuerySet
 from metadata.domain import exchange as fields
 from metadata.models import (
     ColumnInput,
+    DatasetCopy,
     Exposure,
     QualityCheck,
     Reference,
@@ -22,6 +23,7 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.selectors import datasets
+from metadata.services.copies import COPY_FIELDS
 from metadata.services.datasets.targets import KEEPING
 from metadata.services.exposures import EXPOSURE_FIELDS
 
@@ -37,6 +39,7 @@ def described_targets() -> QuerySet[TargetDataset]:
             Prefetch("references", datasets.references()),
             "checks",
             "exposures",
+            Prefetch("copies", DatasetCopy.objects.select_related("system")),
         )
     )
 
@@ -157,6 +160,9 @@ def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, 
         ],
         "checks": [_check(check) for check in sorted(row.checks.all(), key=lambda item: item.name)],
         "exposures": [_exposure(item) for item in sorted(row.exposures.all(), key=lambda item: item.name)],
+        "copies": [
+            _copy(item) for item in sorted(row.copies.all(), key=lambda item: (item.system.short_name, item.table))
+        ],
     }
     return fields.without_defaults(values, fields.TARGET)
 
@@ -218,6 +224,12 @@ def _check(row: QualityCheck) -> dict[str, Any]:
 def _exposure(row: Exposure) -> dict[str, Any]:
     values = {name: getattr(row, name) for name in EXPOSURE_FIELDS} | {"key": str(row.key)}
     return fields.without_defaults(values, fields.EXPOSURE)
+
+
+def _copy(row: DatasetCopy) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in COPY_FIELDS}
+    values |= {"to": row.system.short_name, "key": str(row.key)}
+    return fields.without_defaults(values, fields.COPY)
 
 
 def _sorted(value: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Import of rows, quality checks and exposures."""
+"""Import of rows, quality checks, exposures and copies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,8 +9,17 @@ from elevata.audit.services.transactions import are_constraints_left_to_database
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Record
 from metadata.domain import stable_keys
-from metadata.models import Exposure, QualityCheck, SourceColumn, TargetColumn, TargetDataset
-from metadata.services.exchange.faults import TARGET, Faults, readable
+from metadata.models import (
+    DatasetCopy,
+    Exposure,
+    QualityCheck,
+    SourceColumn,
+    System,
+    TargetColumn,
+    TargetDataset,
+)
+from metadata.services.copies import COPY_FIELDS, check_copy
+from metadata.services.exchange.faults import SYSTEM, TARGET, Faults, readable
 from metadata.services.exposures import EXPOSURE_FIELDS, check_exposure
 from metadata.services.quality import check_quality_check
 from metadata.services.rows.quoted_names import quoted_name_finding, refuse_quoted_name
@@ -145,6 +154,25 @@ def import_exposure(report: Report, record: Record, dataset: TargetDataset) -> N
     """Create or update an exposure of a dataset, matched by its key, else by its name."""
     row = _part_of(Exposure, dataset, record, stable_keys.exposure_key)
     report.note(upsert(row, record.picked(*EXPOSURE_FIELDS), check_exposure), "exposure", str(row))
+
+
+def import_copy(report: Report, record: Record, dataset: TargetDataset, faults: Faults) -> None:
+    """Create or update a copy of a dataset, matched by its key, else by its system and table."""
+    system = System.objects.filter(short_name=record["to"]).first()
+    if system is None:
+        missing = MetadataError("dangling_reference", f"there is no system {record['to']!r}", "to")
+        raise faults.missing(missing, (SYSTEM, record["to"]))
+    table, key = record["table"], record["key"]
+    row = DatasetCopy.objects.filter(key=key).first() if key else None
+    if row is not None and row.dataset_id != dataset.pk:
+        raise MetadataError("key_taken", f"this key is that of {row}", "key")
+    row = row or DatasetCopy.objects.filter(dataset=dataset, system=system, table__iexact=table).first()
+    if row is None:
+        name = f"{system.short_name} {table}".strip()
+        derived = free_key(DatasetCopy, lambda attempt: stable_keys.copy_key(dataset.key, name, attempt))
+        row = DatasetCopy(dataset=dataset, key=key or derived)
+    refuse_other_key(row, record)
+    report.note(upsert(row, record.picked(*COPY_FIELDS) | {"system": system}, check_copy), "copy", str(row))
 
 
 def _part_of(

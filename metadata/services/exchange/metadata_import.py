@@ -40,6 +40,7 @@ from metadata.services.exchange.import_rows import (
     arrange,
     given,
     import_check,
+    import_copy,
     import_exposure,
     key_place,
     match,
@@ -143,13 +144,16 @@ class Importer:
         self.faults.refuse(*(target_name(record) for record in self.targets if record.is_incomplete))
 
     def _parts(self, record: Record, dataset: TargetDataset) -> None:
-        """Import the quality checks and exposures of a dataset."""
+        """Import the quality checks, exposures and copies of a dataset."""
         for item in readable(record["checks"]):
             with self.faults.collected(item, f"{dataset}.{item['name']}"):
                 import_check(self.report, item, dataset)
         for item in readable(record["exposures"]):
             with self.faults.collected(item, f"{dataset}.{item['name']}"):
                 import_exposure(self.report, item, dataset)
+        for item in readable(record["copies"]):
+            with self.faults.collected(item, f"{dataset} in {item['to']}"):
+                import_copy(self.report, item, dataset, self.faults)
 
     def _check_dataset(self, record: Record, dataset: TargetDataset, edges: Mapping[int, list[int]]) -> None:
         """Check a dataset with all of its objects; a cycle is reported once, for its first dataset."""

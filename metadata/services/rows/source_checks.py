@@ -8,6 +8,7 @@ from django.db.models import Q
 from elevata.audit.services.transactions import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
+from metadata.domain.copies import check_target
 from metadata.domain.history.history_policy import CDC, HistoryPolicy
 from metadata.domain.sources.clusters import check_topic, parse_cluster
 from metadata.domain.sources.database_locations import check_database_location
@@ -47,6 +48,7 @@ def check_system(row: System) -> None:
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))
     _check_kind(row)
+    _check_copies(row)
 
 
 def _check_kind(row: System) -> None:
@@ -57,6 +59,18 @@ def _check_kind(row: System) -> None:
     if other is not None:
         message = f"{other} has the format {other.format}, which a system of kind {row.kind} does not have"
         raise MetadataError("in_use", f"{message}; register another system", "kind", str(row))
+
+
+def _check_copies(row: System) -> None:
+    """Refuse a kind or location that does not take the copies in the system."""
+    copy = row.copies.select_related("dataset__schema").first() if row.pk is not None else None
+    if copy is None:
+        return
+    try:
+        check_target(row.kind, row.location)
+    except MetadataError as problem:
+        message = f"{copy.dataset} has a copy in it, and it {problem.message}"
+        raise MetadataError("in_use", message, "kind", str(row)) from None
 
 
 def check_source_dataset(row: SourceDataset) -> None:
@@ -179,6 +193,12 @@ def _check_location(location: str) -> None:
     check_location(location)
 
 
+def _check_file(location: str) -> None:
+    _check_location(location)
+    if location.strip() and not location.strip().endswith((".duckdb", ".db")):
+        raise MetadataError("bad_location", "is no file that ends with .duckdb or .db", "location")
+
+
 def _check_cluster(location: str) -> None:
     if location.strip():
         parse_cluster(location)
@@ -190,6 +210,8 @@ _SYSTEM_LOCATIONS: dict[str, Callable[[str], object]] = {
     System.Kind.JDBC: check_database_location,
     System.Kind.KAFKA: _check_cluster,
     System.Kind.REST: parse_api,
+    System.Kind.DUCKDB: _check_file,
+    System.Kind.DELTA: _check_location,
 }
 _DATASET_LOCATIONS: dict[str, Callable[[str], object]] = {
     System.Kind.FILES: _check_location,

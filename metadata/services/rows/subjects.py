@@ -21,6 +21,7 @@ from elevata.audit.services.row_seals import Part, Sealed
 from metadata.domain.types import DataType
 from metadata.models import (
     ColumnInput,
+    DatasetCopy,
     DatasetInput,
     Exposure,
     QualityCheck,
@@ -51,6 +52,7 @@ KINDS: dict[Model, str] = {
         Reference,
         QualityCheck,
         Exposure,
+        DatasetCopy,
     )
 }
 
@@ -82,12 +84,14 @@ SEALED: dict[Model, Sealed] = {
             Part(Reference, "child_id"),
             Part(QualityCheck, "dataset_id"),
             Part(Exposure, "dataset_id"),
+            Part(DatasetCopy, "dataset_id"),
         )
     ),
     TargetColumn: Sealed((Part(ColumnInput, "column_id", whole=True),)),
     Reference: Sealed((Part(ReferencePair, "reference_id", whole=True),)),
     QualityCheck: Sealed(),
     Exposure: Sealed(),
+    DatasetCopy: Sealed(),
 }
 
 # Counters and times of the row itself; the entry has its own time.
@@ -183,6 +187,8 @@ class Names:
         if model is ReferencePair:
             ends = [self.named(TargetColumn, row[end]) for end in ("child_column_id", "parent_column_id")]
             return " = ".join(ends)
+        if model is DatasetCopy:
+            return f"{self.named(TargetDataset, row['dataset_id'])} in {self.named(System, row['system_id'])}"
         name, upstream = _upstream(model)[0]
         return f"{self.named(upstream, row[name])}.{row['name']}"
 
@@ -206,7 +212,7 @@ class Names:
             return row["key"]
         if model is Reference:
             return self.dataset_key(TargetDataset, self.row(TargetDataset, row["child_id"]))
-        if model in (TargetColumn, SourceColumn, QualityCheck, Exposure):
+        if model in (TargetColumn, SourceColumn, QualityCheck, Exposure, DatasetCopy):
             upstream = _upstream(model)[0][1]
             return self.dataset_key(upstream, self.row(upstream, row["dataset_id"]))
         return None

@@ -41,6 +41,7 @@ OTHERS += [
     "source-checks",
     "source-proposals",
     "contracts",
+    "copies",
     "exposures",
 ]
 

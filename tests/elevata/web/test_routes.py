@@ -36,9 +36,11 @@ from loader.services.reads.queries import save_query
 from loader.services.reads.read_requests import request_query, request_trial
 from loader.services.sources.observations import observe_schema
 from metadata.domain.types import parse
-from metadata.models import QualityCheck, TargetDataset
+from metadata.models import DatasetCopy, QualityCheck, TargetDataset
+from metadata.services.copies import create_copy
 from metadata.services.lifecycle import rename_column
 from metadata.services.quality import create_check
+from metadata.services.sources import create_system
 from tests.architecture.world import Warehouse, World, put_policy_in_force
 from tests.elevata.web.forms import unexplained
 from tests.elevata.web.html import html_of
@@ -97,6 +99,7 @@ class Addresses(dict):
             "check": lambda: ("key", self._check().key),
             "contract": lambda: ("key", self._contract().key),
             "exposure": lambda: ("key", self._contract().exposures.get().key),
+            "copy": lambda: ("key", self._copy().key),
             "source_key": lambda: ("key", self._warehouse.generated_from.key),
             "entity_key": lambda: ("entity_key", "a" * 64),
             "run_id": lambda: ("run_id", "bad"),
@@ -167,6 +170,10 @@ class Addresses(dict):
 
     def _api_read(self) -> ReadRequest:
         return ReadRequestFactory(kind="versions", dataset=self._warehouse, requested_by=self._person)
+
+    def _copy(self) -> DatasetCopy:
+        system = create_system(name="BI", short_name="bi", kind="duckdb", location="/data/bi.duckdb")
+        return create_copy(dataset=self._warehouse, to=system)
 
     def _check(self) -> QualityCheck:
         known, arguments = self._warehouse.checks.first(), {"minimum": "1"}

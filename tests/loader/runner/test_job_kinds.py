@@ -23,6 +23,7 @@ from loader import tasks
 from loader.domain.dependencies import Scope
 from loader.models import LoadRun
 from loader.runner.worker import Workplace
+from loader.services.copies.requests import request_copy
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance.acceptances import request_accept
@@ -36,7 +37,9 @@ from loader.services.reads import read_requests
 from loader.services.reads.read_requests import request_query, request_read, request_trial
 from loader.services.sources.check_requests import request_checks
 from metadata.models import SourceDataset, TargetDataset
+from metadata.services.copies import create_copy
 from metadata.services.lifecycle import rename_column
+from metadata.services.sources import create_system
 from tests.factories import DeliveryFactory
 from tests.loader.airports import column, target
 
@@ -86,6 +89,8 @@ def load(run_id: str) -> LoadRun:
 
 def loads_and_maintenance(script) -> list[Job]:
     key = str(target(AIRPORT).key)
+    system = create_system(name="BI", short_name="bi", kind="jdbc", location="postgresql://bi@db:5432/bi")
+    create_copy(dataset=target(AIRPORT), to=system)
     jobs = [
         done(load("first")),
         done(load("second")),
@@ -93,6 +98,7 @@ def loads_and_maintenance(script) -> list[Job]:
         done(request_prune(dataset=AIRPORT, ended_before="2020-01-01", reason="test").run),
         done(request_compaction(dataset_key=key, wake_worker=False).run),
         done(request_vacuum(dataset=AIRPORT, reason="test").run),
+        done(request_copy(dataset=AIRPORT, wake_worker=False).run),
         done(request_quarantine(dataset=AIRPORT, decision="release", reason="test").run),
     ]
     by_files = {"input": "batch_files", "time": "_fivetran_start", "null_string": "NULL"}

@@ -1,0 +1,155 @@
+"""Rules of copies: facts of a target, findings, and statements of PostgreSQL and DuckDB."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from loader.contract.manifest.copies import CopyColumn, CopyTarget
+from loader.contract.refusals import Refusal
+from metadata.domain.copies import BESIDE
+
+FOREIGN, BEHIND, DIFFERS, SENSITIVE = "COPY_FOREIGN", "COPY_BEHIND", "COPY_DIFFERS", "COPY_SENSITIVE"
+REGISTER_COLUMNS = (
+    ("table_name", "TEXT PRIMARY KEY"),
+    ("environment", "TEXT NOT NULL"),
+    ("dataset", "TEXT NOT NULL"),
+    ("version", "BIGINT NOT NULL"),
+    ("run_id", "TEXT NOT NULL"),
+    ("row_count", "BIGINT NOT NULL"),
+    ("checksum", "TEXT NOT NULL"),
+    ("copied_at", "TIMESTAMP WITH TIME ZONE NOT NULL"),
+)
+# Waits before a failed copy is made again: the first one, and the longest.
+FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=10), timedelta(hours=6)
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Row of the table ``elevata_copies``."""
+
+    environment: str
+    dataset: str
+    version: int
+    run_id: str
+    row_count: int
+    checksum: str
+
+
+@dataclass(frozen=True)
+class Content:
+    """Number of rows of a target's table, and their checksum."""
+
+    row_count: int
+    checksum: str
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def qualified(table: str) -> str:
+    """Return ``schema.name``, quoted."""
+    schema, _, name = table.partition(".")
+    return f"{quoted(schema)}.{quoted(name)}"
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def beside(target: CopyTarget) -> str:
+    """Return the name of the table that is written before it takes the place of the target's."""
+    return f"{target.table.partition('.')[0]}.{BESIDE}{UUID(target.key).hex}"
+
+
+def create_register(name: str) -> str:
+    columns = ", ".join(f"{column} {type_}" for column, type_ in REGISTER_COLUMNS)
+    return f"CREATE TABLE IF NOT EXISTS {name} ({columns})"
+
+
+def create_table(name: str, columns: Iterable[CopyColumn]) -> str:
+    """Return the statement that creates a table with these columns."""
+    definitions = ", ".join(f"{quoted(column.name)} {column.physical}" for column in columns)
+    return f"CREATE TABLE {name} ({definitions})"
+
+
+def names(columns: Iterable[str]) -> str:
+    return ", ".join(quoted(column) for column in columns)
+
+
+def content_query(table: str, alias: str = "t") -> str:
+    """Return the query of PostgreSQL for number and checksum of rows; ``table`` is quoted."""
+    return f"SELECT count(*), {checksum(alias)} FROM {table} {alias}"
+
+
+def checksum(alias: str) -> str:
+    return f"coalesce(sum(('x' || substr(md5({alias}::text), 1, 15))::bit(60)::bigint), 0)"
+
+
+def apply_changes(table: str, changes: str, gone: str, columns: Sequence[str], keys: Sequence[str]) -> tuple[str, str]:
+    """Return the statements that delete and insert rows; each returns number and checksum of its rows.
+
+    ``changes`` has the rows to insert, ``gone`` the keys of all rows to delete; the names are quoted.
+    """
+    same = " AND ".join(f"t.{quoted(key)} = g.{quoted(key)}" for key in keys)
+    return (
+        f"WITH deleted AS (DELETE FROM {table} t USING {gone} g WHERE {same} RETURNING t.*) "
+        f"SELECT count(*), {checksum('deleted')} FROM deleted"
+    ), (
+        f"WITH inserted AS (INSERT INTO {table} ({names(columns)}) SELECT {names(columns)} FROM {changes} "
+        f"RETURNING {names(columns)}) SELECT count(*), {checksum('inserted')} FROM inserted"
+    )
+
+
+def check_owner(target: CopyTarget, table: str, place: str, *, exists: bool, row: Registered | None) -> None:
+    """Raise Refusal COPY_FOREIGN unless the table is missing, or a copy of this dataset in this environment."""
+    if row is not None and (row.environment != target.environment or row.dataset not in target.owners):
+        owner = f"the copy of {row.dataset} of environment {row.environment}"
+    elif row is None and exists:
+        owner = "no copy that elevata made"
+    else:
+        return
+    raise Refusal(
+        FOREIGN,
+        f"{table} in {place} is {owner}; it is not touched",
+        hint="Give the copy another table, or remove that one by hand.",
+    )
+
+
+def is_current(target: CopyTarget, row: Registered | None, version: int, *, same_shape: bool) -> bool:
+    """Return True if the target has this version of the table, with these columns."""
+    if row is None or not same_shape or target.former_shape != target.shape:
+        return False
+    return row.version == version and target.former_table in ("", target.table)
+
+
+def may_apply_changes(target: CopyTarget, row: Registered | None, version: int, *, same_shape: bool) -> bool:
+    """Return True if a table with the former rows can become the present one by its changed keys."""
+    if row is None or not target.keys or target.former_table not in ("", target.table):
+        return False
+    return same_shape and target.former_shape == target.shape and 0 <= row.version < version
+
+
+def finding(
+    target: CopyTarget, place: str, row: Registered | None, content: Content | None, version: int, *, same_shape: bool
+) -> Refusal | None:
+    """Return what differs between a target, its row in ``elevata_copies`` and the table; None if nothing does."""
+    what = f"{target.table} in {place}"
+    again = "Run manage.py copy, or load the dataset."
+    if row is None or content is None:
+        return Refusal(BEHIND, f"{what} was not copied yet", hint=again)
+    if (content.row_count, content.checksum) != (row.row_count, row.checksum):
+        message = f"{what} was changed by another program: it has {content.row_count} rows, copied were {row.row_count}"
+        return Refusal(DIFFERS, message, hint=again)
+    if row.version != version:
+        return Refusal(BEHIND, f"{what} has version {row.version}, the table has version {version}", hint=again)
+    if not same_shape or target.former_shape != target.shape:
+        return Refusal(BEHIND, f"{what} has other columns than described", hint=again)
+    return None
+
+
+def wait_after(failures: int) -> timedelta:
+    """Return the wait after so many failures in a row."""
+    doubled: int = 2 ** max(0, failures - 1)
+    return min(FIRST_WAIT * doubled, LONGEST_WAIT)

@@ -1,0 +1,77 @@
+"""Rows of a table as a copy has them, at one version."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from loader.contract.manifest.copies import CopyColumn, CopyTarget
+from loader.contract.refusals import Refusal
+from loader.engine.tables.commits import open_files
+from loader.engine.tables.table_files import TableFiles
+from loader.engine.tables.tables import DeltaTable
+from metadata.domain.copies import HASH
+from metadata.domain.sql import quote_identifier
+
+
+@dataclass
+class CopiedRows:
+    """Rows of a table, from the version that is the newest at the first access. ``secret`` is the key of hashes."""
+
+    session: SparkSession
+    table: DeltaTable
+    name: str
+    secret: str
+
+    @cached_property
+    def snapshot(self) -> Any:
+        snapshot = self.table.snapshot()
+        if snapshot.version() < 0:
+            raise Refusal("NO_TABLE", f"{self.name} has no table to copy", hint="Load it first.")
+        return snapshot
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version()
+
+    @cached_property
+    def _frame(self) -> DataFrame:
+        return self.table.frame_as_of(self.version)
+
+    @cached_property
+    def row_count(self) -> int:
+        files: TableFiles = open_files(self.session, self.table)
+        rows = files.rows() if files.version == self.version else None
+        return self._frame.count() if rows is None else rows
+
+    def columns(self, target: CopyTarget) -> list[CopyColumn]:
+        """Return the columns of the copy that the table has. Raise Refusal NO_COLUMNS if there is none."""
+        present = {name.lower() for name in self._frame.columns}
+        columns = [column for column in target.columns if column.name.lower() in present]
+        if not columns:
+            hint = "Columns are left out that are sensitive, or that the table does not have yet."
+            raise Refusal("NO_COLUMNS", f"{self.name} has no column to copy to {target.system}", hint=hint)
+        return columns
+
+    def frame(self, target: CopyTarget) -> DataFrame:
+        """Return all rows with the columns of the copy."""
+        return self._selected(self._frame, target)
+
+    def changed_keys(self, target: CopyTarget, since: int) -> DataFrame:
+        """Return the keys of rows that were added, changed or removed since a version."""
+        return open_files(self.session, self.table, target.keys).changed_rows(since, target.keys).distinct()
+
+    def changed(self, target: CopyTarget, keys: DataFrame) -> DataFrame:
+        """Return the present rows with these keys, with the columns of the copy."""
+        return self._selected(self._frame.join(F.broadcast(keys), list(target.keys), "left_semi"), target)
+
+    def _selected(self, frame: DataFrame, target: CopyTarget) -> DataFrame:
+        return frame.select(*(self._value(column) for column in self.columns(target)))
+
+    def _value(self, column: CopyColumn) -> Column:
+        value = F.col(quote_identifier(column.name))
+        if column.treatment == HASH:
+            value = F.sha2(F.concat(F.lit(self.secret), value.cast("string")), 256)
+        return value.alias(column.name)

@@ -1,0 +1,63 @@
+"""Copies of datasets with their last results."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.urls import reverse
+
+from architecture.domain.health import Concern, Severity
+from architecture.services.environments import current_environment
+from elevata.core.errors import as_sentence
+from loader.domain.copies import SENSITIVE
+from loader.models import CopyState
+from metadata.models import DatasetCopy, TargetDataset
+
+_MOST_CONCERNS = 50
+
+
+@dataclass(frozen=True)
+class CopyLine:
+    """A copy, and its last result in this environment; None before the first one."""
+
+    copy: DatasetCopy
+    state: CopyState | None
+
+    @property
+    def status(self) -> str:
+        """Return the state as pages show it."""
+        return self.state.status if self.state is not None else "queued"
+
+    @property
+    def label(self) -> str:
+        return self.state.get_status_display() if self.state is not None else "Not copied yet"
+
+
+def copy_lines(dataset: TargetDataset) -> list[CopyLine]:
+    """Return the copies of a dataset with their last results."""
+    rows = DatasetCopy.objects.filter(dataset=dataset).select_related("dataset__schema", "system")
+    return _lines(rows.order_by("system__short_name", "table", "pk"))
+
+
+def _lines(rows: Iterable[DatasetCopy]) -> list[CopyLine]:
+    copies = list(rows)
+    if not copies:
+        return []
+    known = CopyState.objects.filter(environment=current_environment(), copy_key__among=[row.key for row in copies])
+    states = {state.copy_key: state for state in known.select_related("run")}
+    return [CopyLine(row, states.get(row.key)) for row in copies]
+
+
+def failed_copies() -> list[Concern]:
+    """Return the copies whose last attempt failed, or that lack columns which the metadata describe."""
+    rows = DatasetCopy.objects.filter(dataset__active=True, system__active=True)
+    concerns: list[Concern] = []
+    for line in _lines(rows.select_related("dataset__schema", "system").order_by("pk")):
+        state = line.state
+        left_out = [text for text in state.findings if text.startswith(SENSITIVE)] if state is not None else []
+        if state is None or not (state.error or left_out):
+            continue
+        text = as_sentence((state.error or {}).get("message") or left_out[0])
+        link = f"{reverse('dataset_copies', args=[line.copy.dataset.key])}#copy-{line.copy.key}"
+        severity = Severity.ERROR if state.error else Severity.WARNING
+        concerns.append(Concern("failed_copy", severity, f"Copy of {line.copy}", text, link))
+    return concerns[:_MOST_CONCERNS]

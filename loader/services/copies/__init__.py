@@ -1,0 +1,1 @@
+"""Copies of datasets: requests, manifests, states, repetition after failures."""

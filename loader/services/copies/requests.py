@@ -1,0 +1,119 @@
+"""Requests of copy runs: by hand, after a load, and after a failure."""
+
+import logging
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from architecture.services.environments import current_environment
+from elevata.jobs import states
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import COPY
+from loader.domain.copies import wait_after
+from loader.domain.dependencies import is_loaded
+from loader.models import LoadRun
+from loader.services.loads.load_runs import Asked, RequestedRun, request_run
+from loader.services.loads.plans import plan_named
+from loader.services.maintenance.work import scope_of
+from metadata.models import DatasetCopy
+
+log = logging.getLogger(__name__)
+# Newest copy runs in which failures are looked for.
+_RUNS_LOOKED_AT = 500
+
+
+def active_copies() -> QuerySet[DatasetCopy]:
+    """Return the copies that runs make: of active datasets, to active systems."""
+    rows = DatasetCopy.objects.filter(dataset__active=True, system__active=True)
+    return rows.select_related("dataset__schema", "system")
+
+
+def request_copy(
+    *,
+    dataset: str,
+    check: bool = False,
+    verify: bool = True,
+    reason: str = "",
+    user: Any = None,
+    run_id: str | None = None,
+    wake_worker: bool = True,
+) -> RequestedRun:
+    """Request a copy run of a dataset, or with ``check`` a comparison of its copies.
+
+    With ``verify`` a target that has the present version is compared by its checksum. Raise Refusal NO_COPIES for a
+    dataset without copies.
+    """
+    state = plan_named(dataset).steps[0].dataset
+    if not is_loaded(state):
+        raise Refusal("NOT_LOADED", f"{state.qualified_name} is not loaded by runs: it has no table of its own")
+    wanted = Asked(
+        kind=COPY,
+        scope=scope_of(state.qualified_name),
+        asked={"check": check, "verify": verify},
+        check=lambda: _must_have_copies(state.qualified_name),
+        reason=reason.strip(),
+    )
+    return request_run(wanted, user=user, run_id=run_id, wake_worker=wake_worker)
+
+
+def request_copies_after(*, datasets: Collection[str], reason: str, wake_worker: bool = True) -> list[LoadRun]:
+    """Request a copy run for each of these datasets, by stable key, that has copies and no queued copy run."""
+    copied = active_copies().filter(dataset__key__among=datasets)
+    return [
+        request_copy(dataset=name, verify=False, reason=reason, wake_worker=wake_worker).run
+        for name in _without_queued(sorted({str(copy.dataset) for copy in copied}))
+    ]
+
+
+def request_failed_copies(*, wake_worker: bool = True) -> list[LoadRun]:
+    """Request the copy runs again whose last attempt failed or was lost, each after its wait."""
+    rows = active_copies()
+    names = sorted({str(copy.dataset) for copy in rows}) if rows.exists() else []
+    newest = _runs_by_dataset(names) if names else {}
+    due = [name for name in names if _is_due(newest.get(name, ()))]
+    requested = []
+    for name in _without_queued(due):
+        try:
+            run = request_copy(dataset=name, verify=False, reason="after a failure", wake_worker=wake_worker).run
+        except Refusal as refusal:  # the dataset cannot be copied any more; its page has the reason
+            log.warning("the copies of %s are not made again: %s", name, refusal.one_line())
+        else:
+            requested.append(run)
+    return requested
+
+
+def _runs_by_dataset(names: Collection[str]) -> dict[str, list[LoadRun]]:
+    """Return the newest copy runs of datasets, without comparisons, newest first."""
+    runs = LoadRun.objects.filter(kind=COPY, environment=current_environment()).order_by("-pk")
+    by_name: dict[str, list[LoadRun]] = {name: [] for name in names}
+    for run in runs[:_RUNS_LOOKED_AT]:
+        if run.scope["name"] in by_name and not run.details.get("asked", {}).get("check"):
+            by_name[run.scope["name"]].append(run)
+    return by_name
+
+
+def _is_due(runs: Iterable[LoadRun]) -> bool:
+    failed = 0
+    ended: datetime | None = None
+    for run in runs:
+        if run.status not in (states.FAILED, states.LOST):
+            break
+        failed += 1
+        ended = ended or run.finished_at or run.heartbeat_at or run.queued_at
+    return ended is not None and timezone.now() >= ended + wait_after(failed)
+
+
+def _without_queued(names: Collection[str]) -> list[str]:
+    """Return the datasets that no queued copy run waits for; one that runs may have read an older version."""
+    waiting = LoadRun.objects.filter(kind=COPY, status=states.QUEUED, environment=current_environment())
+    queued = {run.scope["name"] for run in waiting if not run.details.get("asked", {}).get("check")}
+    return [name for name in names if name not in queued]
+
+
+def _must_have_copies(name: str) -> None:
+    schema, _, own = name.partition(".")
+    if not active_copies().filter(dataset__schema__name=schema, dataset__name=own).exists():
+        raise Refusal("NO_COPIES", f"{name} has no copies", hint="Add one on the dataset's page, or in its file.")

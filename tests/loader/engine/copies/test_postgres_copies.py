@@ -1,0 +1,228 @@
+"""Copies in a real PostgreSQL database."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+
+from loader.domain.copies import beside
+from loader.engine.copies.postgres import PostgresCopy
+from metadata.domain.copies import CHANGES, HASH
+from tests.fixtures.source_database import own_schema
+from tests.fixtures.spark import by_night
+from tests.loader.engine.copies.copied_dataset import Copied
+
+pytestmark = [pytest.mark.spark, pytest.mark.services]
+
+DAY = [f"2024-01-0{n}T00:00:00Z" for n in range(1, 8)]
+TYPES = {
+    "id": "integer",
+    "name": "string",
+    "amount": "decimal(10,2)",
+    "ratio": "float",
+    "at": "timestamp",
+    "day": "date",
+    "ok": "boolean",
+}
+
+
+@pytest.fixture
+def database() -> Iterator[psycopg.Connection]:
+    with own_schema("mart") as connection:
+        try:
+            yield connection
+        finally:
+            connection.execute("DROP TABLE IF EXISTS public.elevata_copies")
+
+
+def rows_of(count: int, **changed: str) -> list[dict]:
+    return [{"id": n, "v": changed.get(f"n{n}", "a")} for n in range(count)]
+
+
+def content(database: psycopg.Connection, columns: str = "id, v", table: str = "mart.item") -> list[tuple]:
+    return database.execute(f"SELECT {columns} FROM {table} ORDER BY id").fetchall()
+
+
+def registered(database: psycopg.Connection) -> list[tuple]:
+    query = "SELECT table_name, environment, dataset, version, row_count FROM elevata_copies"
+    return database.execute(query).fetchall()
+
+
+@pytest.mark.core
+def test_copy_replaces_a_table_and_keeps_grants_indexes_and_views(spark, tmp_path, database):
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    assert item.copy(item.target())["status"] == "copied"
+    version = item.table(item.rawcore_spec).version()
+    assert content(database) == [(0, "a"), (1, "a"), (2, "a")]
+    assert registered(database) == [("mart.item", "dev", item.state.qualified_name, version, 3)]
+    assert item.copy(item.target(), verify=True)["status"] == "unchanged"
+    assert item.copy(item.target(), check=True)["error"] is None
+    database.execute(
+        "CREATE VIEW mart.first AS SELECT id, v FROM mart.item WHERE id = 0;"
+        "CREATE VIEW mart.second AS SELECT v FROM mart.first;"
+        "CREATE INDEX item_v ON mart.item (v);"
+        "COMMENT ON TABLE mart.item IS 'items';"
+        "GRANT SELECT ON mart.item, mart.second TO PUBLIC"
+    )
+    item.load(rows_of(4, n0="b"), at=DAY[1])
+    result = item.copy(item.target())
+    assert (result["status"], result["row_count"], result["warnings"]) == ("copied", 4, [])
+    assert content(database)[0] == (0, "b")
+    assert database.execute("SELECT v FROM mart.second").fetchall() == [("b",)]
+    facts = (
+        "SELECT has_table_privilege('public', 'mart.item', 'SELECT'), "
+        "has_table_privilege('public', 'mart.second', 'SELECT'), obj_description('mart.item'::regclass), "
+        "(SELECT count(*) FROM pg_indexes WHERE indexname = 'item_v')"
+    )
+    assert database.execute(facts).fetchone() == (True, True, "items", 1)
+    database.execute("UPDATE mart.item SET v = 'x' WHERE id = 2")
+    assert item.copy(item.target(), check=True)["error"]["code"] == "COPY_DIFFERS"
+    assert item.copy(item.target(), verify=True)["status"] == "copied"
+    assert content(database)[2] == (2, "a")
+
+
+def test_values_of_every_type_are_copied(spark, tmp_path, database):
+    item = Copied(spark, tmp_path, columns=TYPES).given(
+        (
+            [
+                {"id": 1, "name": 'Ä "x"', "amount": "-12.30", "ratio": "0.1", "at": "9999-12-31T23:59:59.999999Z"}
+                | {"day": "1500-02-28", "ok": "true"},
+                {"id": 2, "name": None, "amount": None, "ratio": None, "at": None, "day": None, "ok": None},
+            ],
+            DAY[0],
+        )
+    )
+    assert item.copy(item.target())["status"] == "copied"
+    moment = "(at AT TIME ZONE 'UTC')::text"
+    query = f"SELECT id, name, amount::text, ratio, {moment}, day::text, ok"
+    first, second = database.execute(f"{query} FROM mart.item ORDER BY id").fetchall()
+    assert first == (1, 'Ä "x"', "-12.30", 0.1, "9999-12-31 23:59:59.999999", "1500-02-28", True)
+    assert second == (2, None, None, None, None, None, None)
+
+
+@pytest.mark.core
+def test_only_changed_keys_are_copied(spark, tmp_path, database):
+    item = Copied(spark, tmp_path).given((rows_of(50), DAY[0]))
+    item.copy(item.target(mode=CHANGES))
+    place = database.execute("SELECT 'mart.item'::regclass::oid").fetchone()
+    changed = [row for row in rows_of(51, n1="b") if row["id"] != 2]
+    item.load(changed, at=DAY[1])
+    result = item.copy(item.target(mode=CHANGES))
+    assert (result["status"], result["mode"], result["changed"]) == ("copied", "changes", 3)
+    assert database.execute("SELECT 'mart.item'::regclass::oid").fetchone() == place
+    assert content(database) == [(row["id"], row["v"]) for row in changed]
+    assert item.copy(item.target(mode=CHANGES), check=True)["error"] is None
+
+
+def test_changes_that_are_not_known_replace_the_table(spark, tmp_path, database):
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    item.copy(item.target(mode=CHANGES))
+    database.execute("DELETE FROM mart.item WHERE id = 1")
+    item.load(rows_of(3, n0="b"), at=DAY[1])
+    result = item.copy(item.target(mode=CHANGES), verify=True)
+    assert (result["mode"], len(content(database))) == ("replace", 3)
+
+
+@pytest.mark.parametrize("made", ["TABLE mart.item (id integer)", "VIEW mart.item AS SELECT 1 AS id"])
+def test_table_of_others_is_not_touched(spark, tmp_path, database, made):
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    database.execute(f"CREATE {made}")
+    result = item.copy(item.target())
+    assert (item.status, result["error"]["code"]) == ("failed", "COPY_FOREIGN")
+    assert item.ended["error"]["code"] == "COPY_FOREIGN"
+
+
+def test_copy_of_another_environment_is_not_touched(spark, tmp_path, database):
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    item.copy(item.target())
+    assert item.copy(item.target(environment="prod"))["error"]["code"] == "COPY_FOREIGN"
+    assert registered(database)[0][1] == "dev"
+
+
+class Killed(BaseException):
+    """Stands for the death of the runner."""
+
+
+MOMENTS = [("_write", "before"), ("_swap", "after"), ("_record", "after")]
+BY_NIGHT = [("_write", "after"), ("_swap", "before"), ("_record", "before")]
+
+
+@pytest.mark.parametrize(("moment", "when"), [*MOMENTS, *(by_night(*moment) for moment in BY_NIGHT)])
+def test_copy_that_dies_leaves_the_former_rows_and_is_repeated(spark, tmp_path, database, monkeypatch, moment, when):
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    item.copy(item.target())
+    item.load(rows_of(4), at=DAY[1])
+    whole = getattr(PostgresCopy, moment)
+
+    def dying(self, *arguments, **options):
+        if when == "after":
+            whole(self, *arguments, **options)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresCopy, moment, dying)
+        with pytest.raises(Killed):
+            item.copy(item.target())
+    assert len(content(database)) == 3
+    assert registered(database)[0][-1] == 3
+    assert item.copy(item.target())["status"] == "copied"
+    assert len(content(database)) == 4
+    left = beside(item.target()).partition(".")[2]
+    assert database.execute("SELECT count(*) FROM pg_class WHERE relname LIKE %s", [f"{left}%"]).fetchone() == (0,)
+
+
+def test_copy_that_dies_after_the_swap_is_not_repeated(spark, tmp_path, database):
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    target = item.target()
+    item.copy(target)
+    # The worker stored the shape before it died, or else copies again.
+    assert item.copy(item.target())["status"] == "unchanged"
+    item.made.clear()
+    assert item.copy(item.target())["status"] == "copied"
+
+
+def test_renamed_copy_keeps_its_views_and_a_wider_type_follows(spark, tmp_path, database):
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    item.copy(item.target())
+    database.execute("CREATE VIEW mart.over AS SELECT id FROM mart.item")
+    columns = tuple(
+        replace(column, physical="BIGINT", type="bigint") if column.name == "id" else column
+        for column in item.target().columns
+    )
+    renamed = replace(item.target(table="mart.things"), columns=columns, shape="wider")
+    result = item.copy(renamed)
+    assert (result["status"], result["warnings"]) == ("copied", [])
+    assert database.execute("SELECT count(*) FROM mart.over").fetchone() == (3,)
+    assert database.execute("SELECT pg_typeof(id)::text FROM mart.things LIMIT 1").fetchone() == ("bigint",)
+    assert [row[0] for row in registered(database)] == ["mart.things"]
+    assert database.execute("SELECT to_regclass('mart.item')").fetchone() == (None,)
+
+
+def test_view_that_does_not_fit_any_more_is_dropped_with_a_warning(spark, tmp_path, database):
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    item.copy(item.target())
+    database.execute("CREATE VIEW mart.over AS SELECT v FROM mart.item")
+    result = item.copy(item.target(sensitive=("v",)))
+    assert result["warnings"] == ["the view mart.over was dropped, which does not fit mart.item any more"]
+
+
+def test_sensitive_columns_are_left_out_or_hashed(spark, tmp_path, database):
+    item = Copied(spark, tmp_path).given((rows_of(2), DAY[0]))
+    item.copy(item.target(sensitive=("v",)))
+    names = {name for name, *_ in database.execute("SELECT * FROM mart.item").description}
+    assert "v" not in names
+    item.copy(item.target(sensitive=("v",), treatment=HASH), secret="s")
+    values = {v for _, v in content(database)}
+    assert len(values) == 1
+    assert len(values.pop()) == 64
+
+
+def test_value_that_the_target_refuses_leaves_it_as_it_was(spark, tmp_path, database):
+    item = Copied(spark, tmp_path).given((rows_of(2), DAY[0]))
+    item.copy(item.target())
+    item.load([{"id": 0, "v": "a\u0000b"}], at=DAY[1], allow_deletes=True)
+    result = item.copy(item.target())
+    assert result["error"]["code"] == "COPY_FAILED"
+    assert "SQLSTATE 22021" in result["error"]["message"]
+    assert len(content(database)) == 2

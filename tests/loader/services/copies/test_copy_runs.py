@@ -1,0 +1,210 @@
+"""Copy runs: requests by hand, after loads and after failures; manifests; states."""
+
+import io
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from elevata.accounts.actors import acting_as
+from elevata.accounts.cli import CommandExit
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import create_user
+from elevata.jobs.models import Job
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import COPY
+from loader.management import run_command
+from loader.models import CopyState, LoadRun
+from loader.services.copies.requests import request_copy, request_failed_copies
+from loader.services.loads.load_runs import request_load_run
+from loader.services.loads.load_work import perform_load_run
+from metadata.models import System, TargetDataset
+from metadata.services.copies import create_copy, update_copy
+from metadata.services.datasets.targets import update_target_column
+from metadata.services.sources import create_system
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AIRPORT = "rawcore.rc_air_airport"
+BROKEN = {"code": "COPY_FOREIGN", "message": "it is another table"}
+
+
+@pytest.fixture
+def eve(airports):
+    person = create_user(name="eve", roles=["operator", "editor", "admin"])
+    with acting_as(person):
+        yield person
+
+
+@pytest.fixture(autouse=True)
+def in_her_name(eve, monkeypatch):
+    monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=eve)[1])
+
+
+@pytest.fixture
+def bi(eve) -> System:
+    return create_system(
+        name="BI", short_name="bi", kind="jdbc", location="postgresql://bi@db:5432/bi", secret="ELEVATA_SOURCE_BI"
+    )
+
+
+@pytest.fixture
+def lake(eve) -> System:
+    return create_system(name="L", short_name="lake", kind="duckdb", location="{{ data_dir }}/copies/bi.duckdb")
+
+
+def airport() -> TargetDataset:
+    return TargetDataset.objects.get(schema__name="rawcore", name="rc_air_airport")
+
+
+def perform(run: LoadRun, runner) -> LoadRun:
+    return perform_load_run(run.pk, worker="w1", runner=runner)
+
+
+def copied(runner, **options) -> LoadRun:
+    return perform(request_copy(dataset=AIRPORT, wake_worker=False, **options).run, runner)
+
+
+def state() -> CopyState:
+    return CopyState.objects.get()
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    out = io.StringIO()
+    try:
+        call_command(*arguments, stdout=out, stderr=io.StringIO())
+    except CommandExit as ended:
+        return ended.returncode, out.getvalue() + str(ended)
+    return 0, out.getvalue()
+
+
+@pytest.fixture
+def local(make_runner, monkeypatch):
+    monkeypatch.setattr(run_command, "Runner", make_runner)
+
+
+def test_load_queues_the_copies_of_what_it_loaded(bi, runner, script):
+    create_copy(dataset=airport(), to=bi)
+    perform(request_load_run(run_id="first", wake_worker=False).run, runner)
+    run = LoadRun.objects.get(kind=COPY)
+    assert (run.scope["name"], run.status, run.requested_by, run.reason) == (AIRPORT, "queued", None, "after run first")
+    assert perform(run, runner).status == "succeeded"
+    assert (state().status, state().version, state().row_count, state().table) == ("copied", 5, 3, AIRPORT)
+    perform(request_load_run(run_id="second", wake_worker=False).run, runner)
+    assert LoadRun.objects.filter(kind=COPY).count() == 2
+
+
+def test_load_without_copies_queues_nothing(eve, runner):
+    perform(request_load_run(wake_worker=False).run, runner)
+    assert not LoadRun.objects.filter(kind=COPY).exists()
+
+
+def test_manifest_names_targets_columns_and_secrets(bi, lake, runner, script):
+    create_copy(dataset=airport(), to=bi, table="mart.airport", mode="changes")
+    create_copy(dataset=airport(), to=lake)
+    assert copied(runner).status == "succeeded"
+    (request,) = script.seen("copy")
+    first, second = request["body"]["targets"]
+    assert (first["kind"], first["table"], first["mode"]) == ("jdbc", "mart.airport", "changes")
+    assert first["database"]["secret"] == "ELEVATA_SOURCE_BI"
+    assert second["location"].endswith("/copies/bi.duckdb")
+    types = {column["name"]: column["physical"] for column in first["columns"]}
+    assert "name" in types
+    assert set(types.values()) >= {"TEXT"}
+
+
+def test_sensitive_columns_are_left_out_until_a_report_with_them_is_executed(bi, runner, script):
+    column = airport().columns.get(name="name")
+    update_target_column(column=column, expected_version=column.version, pii=True)
+    copy = create_copy(dataset=airport(), to=bi)
+    copied(runner)
+    names = [column["name"] for column in script.seen("copy")[-1]["body"]["targets"][0]["columns"]]
+    assert "name" not in names
+    assert "row_hash" not in " ".join(names)
+    assert state().findings == []
+    update_copy(copy=copy, expected_version=copy.version, sensitive="include")
+    copied(runner)
+    names = [column["name"] for column in script.seen("copy")[-1]["body"]["targets"][0]["columns"]]
+    assert "name" not in names
+    assert state().findings[0].startswith("COPY_SENSITIVE: name")
+
+
+def test_failed_copy_keeps_the_facts_of_the_former_one(bi, runner, script):
+    create_copy(dataset=airport(), to=bi)
+    copied(runner)
+    script.add(fail={AIRPORT: BROKEN})
+    assert copied(runner).status == "failed"
+    assert (state().status, state().version, state().error["code"]) == ("failed", 5, "COPY_FOREIGN")
+
+
+def test_failed_copy_is_made_again_after_its_wait(bi, runner, script):
+    create_copy(dataset=airport(), to=bi)
+    script.add(fail={AIRPORT: BROKEN})
+    run = copied(runner)
+    assert request_failed_copies(wake_worker=False) == []
+    Job.objects.filter(pk=run.pk).update(finished_at=timezone.now() - timedelta(minutes=11))
+    (again,) = request_failed_copies(wake_worker=False)
+    assert request_failed_copies(wake_worker=False) == []
+    perform(again, runner)
+    Job.objects.filter(pk=again.pk).update(finished_at=timezone.now() - timedelta(minutes=11))
+    assert request_failed_copies(wake_worker=False) == []
+    Job.objects.filter(pk=again.pk).update(finished_at=timezone.now() - timedelta(minutes=21))
+    assert len(request_failed_copies(wake_worker=False)) == 1
+
+
+def test_lost_copy_is_made_again(bi, runner):
+    create_copy(dataset=airport(), to=bi)
+    run = request_copy(dataset=AIRPORT, wake_worker=False).run
+    Job.objects.filter(pk=run.pk).update(status="lost", finished_at=timezone.now() - timedelta(minutes=11))
+    assert len(request_failed_copies(wake_worker=False)) == 1
+
+
+def test_location_outside_of_the_permitted_folders_fails_that_copy_alone(bi, runner, script):
+    create_copy(dataset=airport(), to=bi)
+    elsewhere = create_system(name="E", short_name="e", kind="delta", location="/somewhere/else")
+    create_copy(dataset=airport(), to=elsewhere)
+    copied(runner)
+    assert {row.system: row.status for row in CopyState.objects.all()} == {"bi": "copied", "e": "failed"}
+    assert CopyState.objects.get(system="e").error["code"] == "OUTSIDE_ROOTS"
+
+
+def test_dataset_without_copies_is_refused(eve):
+    with pytest.raises(Refusal) as refused:
+        request_copy(dataset=AIRPORT, wake_worker=False)
+    assert refused.value.code == "NO_COPIES"
+
+
+def test_comparison_changes_no_state(bi, runner, script):
+    create_copy(dataset=airport(), to=bi)
+    run = copied(runner, check=True)
+    assert script.seen("copy")[0]["body"]["check"]
+    assert not CopyState.objects.exists()
+    assert run.details["copies"][0]["to"] == "bi"
+
+
+def test_command_copies_and_compares(bi, local, script):
+    create_copy(dataset=airport(), to=bi)
+    code, out = command("copy", "--local")
+    assert (code, f"{AIRPORT} in bi: copied, 3 rows" in out) == (0, True)
+    code, out = command("copy", AIRPORT, "--check", "--local", "--json")
+    assert (code, json.loads(out)["copies"][0]["error"]) == (0, None)
+    assert command("copy", "rawcore.nothing", "--local")[0] == 4
+    assert command("copy", "--nothing")[0] == 4
+    script.add(fail={AIRPORT: BROKEN})
+    code, out = command("copy", "--local")
+    assert (code, "COPY_FOREIGN" in out) == (1, True)
+
+
+def test_command_without_copies_has_nothing_to_do(local):
+    assert command("copy", "--local") == (0, "no copies\n")
+
+
+def test_local_load_copies(bi, local):
+    create_copy(dataset=airport(), to=bi)
+    assert command("load", "--local")[0] == 0
+    assert list(LoadRun.objects.order_by("pk").values_list("kind", "status")) == [
+        ("load", "succeeded"),
+        ("copy", "succeeded"),
+    ]

@@ -1,0 +1,93 @@
+"""Page of a dataset's copies, their forms, and the copies in the run and the health."""
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from architecture.services.environments import current_environment
+from loader.contract.run_states import COPY
+from loader.models import CopyState, LoadRun
+from loader.selectors.copies import failed_copies
+from metadata.models import DatasetCopy, System, TargetDataset
+from metadata.services.copies import create_copy
+from metadata.services.sources import create_system
+from tests.elevata.web.forms import typed, words
+from tests.elevata.web.pages import read
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def bi(editor: Client) -> System:
+    return create_system(name="Dashboards", short_name="bi", kind="duckdb", location="{{ data_dir }}/copies/bi.duckdb")
+
+
+def page(airport: TargetDataset) -> str:
+    return f"/datasets/{airport.key}/copies/"
+
+
+def stored(copy: DatasetCopy, **facts: object) -> CopyState:
+    return CopyState.objects.create(
+        environment=current_environment(),
+        copy_key=copy.key,
+        dataset_key=copy.dataset.key,
+        system=copy.system.short_name,
+        tried_at=timezone.now(),
+        **facts,
+    )
+
+
+def test_page_shows_each_copy_with_its_last_result(editor: Client, airport: TargetDataset, bi: System):
+    assert "No copies yet." in words(read(editor, page(airport)))
+    copy = create_copy(dataset=airport, to=bi, table="mart.airport")
+    assert "Not copied yet" in words(read(editor, page(airport)))
+    error = {"code": "COPY_FOREIGN", "message": "it is another table", "hint": "Give it another name."}
+    stored(copy, status="failed", version=7, row_count=1234, error=error, findings=["COPY_SENSITIVE: name"])
+    text = words(read(editor, page(airport)))
+    for part in ("Dashboards mart.airport", "Failed", "COPY_FOREIGN: it is another table", "COPY_SENSITIVE", "1,234"):
+        assert part in text
+    (concern,) = failed_copies()
+    assert concern.link.startswith(page(airport))
+
+
+def test_copy_is_created_changed_and_deleted_by_forms(editor: Client, airport: TargetDataset, bi: System):
+    place = f"{page(airport)}new/"
+    answer = editor.post(place, typed(read(editor, place), having="to", to="bi", table="mart.airport", mode="changes"))
+    copy = DatasetCopy.objects.get()
+    assert answer.url == f"{page(airport)}#copy-{copy.key}"
+    assert (copy.table_name, copy.mode, copy.sensitive) == ("mart.airport", "changes", "leave_out")
+    answer = editor.post(place, typed(read(editor, place), having="to", to="bi", table="nothing"))
+    assert "is no name of a table" in answer.content.decode()
+    place = f"/copies/{copy.key}/edit/"
+    editor.post(place, typed(read(editor, place), table=""))
+    copy.refresh_from_db()
+    assert copy.table_name == str(airport)
+    place = f"/copies/{copy.key}/delete/"
+    editor.post(place, typed(read(editor, place)))
+    assert not DatasetCopy.objects.exists()
+
+
+def test_button_requests_a_copy_run(operator: Client, airport: TargetDataset, editor: Client, bi: System):
+    create_copy(dataset=airport, to=bi)
+    answer = operator.post(f"{page(airport)}run/", {"check": "1"})
+    run = LoadRun.objects.get(kind=COPY)
+    assert (answer.url, run.details["asked"]["check"]) == (f"/load-runs/{run.run_id}/", True)
+    copies = [{"to": "bi", "table": "mart.airport", "status": "unchanged", "mode": "", "version": 3, "row_count": 5}]
+    LoadRun.objects.filter(pk=run.pk).update(details=run.details | {"copies": copies})
+    assert "mart.airport unchanged" in words(read(operator, answer.url))
+
+
+def test_reader_sees_copies_without_buttons(viewer: Client, airport: TargetDataset, editor: Client, bi: System):
+    create_copy(dataset=airport, to=bi)
+    shown = read(viewer, page(airport))
+    assert "Add copy" not in shown
+    assert "Copy now" not in shown
+
+
+def test_copies_by_rest_have_their_state(editor: Client, airport: TargetDataset, bi: System):
+    body = {"dataset": str(airport.key), "to": "bi", "mode": "changes"}
+    answer = editor.post("/api/v1/copies/", body, content_type="application/json")
+    assert answer.status_code == 201
+    stored(DatasetCopy.objects.get(), status="copied", version=7, row_count=3, checksum="1")
+    (listed,) = editor.get("/api/v1/copies/?to=bi").json()["results"]
+    assert (listed["to"], listed["mode"], listed["state"]["version"]) == ("bi", "changes", 7)

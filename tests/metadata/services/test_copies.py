@@ -1,0 +1,103 @@
+"""Copies of datasets in the metadata: what is refused, files and change log, and the report of sensitive columns."""
+
+from pathlib import Path
+
+import pytest
+
+from elevata.audit.models import ChangeLogEntry
+from elevata.core.errors import MetadataError
+from metadata.domain.load_policy import COPIES
+from metadata.models import DatasetCopy, System, TargetDataset
+from metadata.selectors.dataset_states import dataset_state
+from metadata.services.copies import create_copy, delete_copy, update_copy
+from metadata.services.deletion import delete_system
+from metadata.services.exchange.metadata_files import export_metadata, import_metadata
+from metadata.services.sources import create_system, update_system
+from tests.metadata.contracts import sales_mart
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def mart(db: None) -> TargetDataset:
+    return sales_mart()
+
+
+@pytest.fixture
+def bi(db: None) -> System:
+    return create_system(name="BI", short_name="bi", kind="jdbc", location="postgresql://bi@db.example.org:5432/bi")
+
+
+def refused(function, **arguments) -> MetadataError:
+    with pytest.raises(MetadataError) as caught:
+        function(**arguments)
+    return caught.value
+
+
+def test_copy_has_the_name_of_its_dataset_by_default(mart, bi):
+    copy = create_copy(dataset=mart, to=bi)
+    assert (copy.table_name, copy.mode, copy.sensitive) == (str(mart), "replace", "leave_out")
+    assert ChangeLogEntry.objects.order_by("-pk").first().subject_name == f"{mart} in bi"
+
+
+def test_copy_to_a_system_of_files_is_refused(mart):
+    system = create_system(name="Files", short_name="files", kind="files", location="/data")
+    assert "takes no copies" in refused(create_copy, dataset=mart, to=system).message
+
+
+def test_copy_to_a_table_of_another_copy_is_refused(mart, bi):
+    create_copy(dataset=mart, to=bi, table="mart.sales")
+    assert refused(create_copy, dataset=mart, to=bi, table="Mart.Sales").code == "name_taken"
+
+
+def test_name_that_is_too_long_for_the_target_is_refused(mart, bi):
+    assert refused(create_copy, dataset=mart, to=bi, table=f"mart.{'x' * 64}").code == "too_long"
+
+
+def test_copy_of_a_view_is_refused(mart, bi):
+    TargetDataset.objects.filter(pk=mart.pk).update(materialization="view")
+    mart.refresh_from_db()
+    assert "is a view" in refused(create_copy, dataset=mart, to=bi).message
+
+
+def test_system_with_a_copy_stays(mart, bi):
+    create_copy(dataset=mart, to=bi)
+    assert refused(delete_system, system=bi, expected_version=bi.version).code == "in_use"
+    another = {"kind": "files", "location": "/data"}
+    assert refused(update_system, system=bi, expected_version=bi.version, **another).code == "in_use"
+
+
+def test_system_for_copies_has_no_sources(db):
+    assert refused(create_system, name="X", short_name="x", kind="duckdb", location="/data/x.csv").code
+    system = create_system(name="Lake", short_name="lake", kind="delta", location="{{ data_dir }}/copies/lake")
+    assert system.kind == "delta"
+
+
+def test_copies_go_through_files(mart, bi, tmp_path: Path):
+    create_copy(dataset=mart, to=bi, table="bi.sales", mode="changes", sensitive="hash")
+    export_metadata(tmp_path)
+    text = (tmp_path / "targets" / mart.schema.name / f"{mart.name}.yaml").read_text()
+    assert "to: bi" in text
+    assert "mode: changes" in text
+    key = DatasetCopy.objects.get().key
+    DatasetCopy.objects.all().delete()
+    import_metadata(tmp_path)
+    copy = DatasetCopy.objects.get()
+    assert (copy.key, copy.system, copy.table_name) == (key, bi, "bi.sales")
+    assert (copy.mode, copy.sensitive) == ("changes", "hash")
+
+
+def test_copy_is_changed_and_deleted(mart, bi):
+    copy = create_copy(dataset=mart, to=bi)
+    copy = update_copy(copy=copy, expected_version=copy.version, mode="changes")
+    assert copy.mode == "changes"
+    delete_copy(copy=copy, expected_version=copy.version)
+    assert not DatasetCopy.objects.exists()
+
+
+def test_only_copies_with_sensitive_columns_are_part_of_the_state(mart, bi):
+    copy = create_copy(dataset=mart, to=bi)
+    assert COPIES not in (dataset_state(mart).load_policy or {})
+    update_copy(copy=copy, expected_version=copy.version, sensitive="include")
+    rule = {"to": "bi", "table": "", "sensitive": "include"}
+    assert dataset_state(mart).load_policy[COPIES] == {str(copy.key): rule}
