@@ -231,7 +231,7 @@ def removes_raw_deliveries(operation: Operation) -> bool:
 @_rule(
     SENSITIVE_COPIED,
     APPROVE,
-    "whoever reads the target of the copy can read values or hashes of sensitive columns",
+    "users who read the target of the copy can read values or hashes of sensitive columns",
     "leave sensitive columns out of the copy",
     later=True,
 )

@@ -18,11 +18,8 @@ from architecture.domain.planning.logic import (
     key_moved,
     match_columns,
 )
-from architecture.domain.planning.row_rules import (
-    describe_changed_retention,
-    describe_sensitive_copies,
-    removes_deliveries,
-)
+from architecture.domain.planning.row_rules import describe_changed_retention, removes_deliveries
+from architecture.domain.planning.sensitive_copies import describe_sensitive_copies
 from architecture.domain.planning.sides import Side
 from architecture.domain.states.current_state import Placed, Table
 from architecture.domain.steps.features import OPEN, droppable_features

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from architecture.domain.planning.sensitive_copies import describe_sensitive_copies
 from elevata.core.words import counted
-from metadata.domain.copies import HASH, INCLUDE
 from metadata.domain.load_policy import (
     CHECKS,
     COLUMNS,
@@ -26,7 +26,6 @@ _KEPT = {
     raw_keeping.ALL: "all deliveries from the next load on",
     raw_keeping.BY_DAY: "all deliveries from the next load on, in a partition for each day",
 }
-_COPIED = {HASH: "sensitive columns are copied as hashes", INCLUDE: "sensitive columns are copied"}
 # Names of columns by their former names, in lower case.
 Names = Mapping[str, str]
 
@@ -67,19 +66,6 @@ def changed_rules(before: Policy, after: Policy, names: FollowedNames) -> Iterat
                 yield "fewer copies have sensitive columns", False
         else:
             yield "the load policy moved", True
-
-
-def describe_sensitive_copies(before: Policy, after: Policy) -> str:
-    """Return the copies that get values or hashes of sensitive columns, other than before; empty if there is none."""
-    was, is_ = _copies(before), _copies(after)
-    new = [rule for key, rule in is_.items() if was.get(key) != rule]
-    return ", ".join(sorted(f"{rule.get('to')}: {_COPIED.get(str(rule.get('sensitive')), 'copied')}" for rule in new))
-
-
-def _copies(policy: Policy) -> dict[str, dict[str, Any]]:
-    rules = without_keeping(policy)
-    part = rules.get(COPIES) if isinstance(rules, dict) else None
-    return {key: rule for key, rule in part.items() if isinstance(rule, dict)} if isinstance(part, dict) else {}
 
 
 # --- sources -----------------------------------------------------------------------------------

@@ -121,14 +121,10 @@ class Command(ProductCommand):
 
 
 def _scope_of(options: dict[str, Any]) -> Scope:
-    chosen: dict[str, bool] = {name: options[name] for name in ("target_only", "without_blocked")}
-    if options["schema"]:
-        return Scope(SCHEMA, options["schema"], **chosen)
-    if options["dataset"]:
-        return Scope(DATASET, options["dataset"], **chosen)
+    kind, name = next(((kind, options[kind]) for kind in (SCHEMA, DATASET) if options[kind]), (ALL, ""))
     if options["select"]:
-        return Scope(SELECTION, options["select"], **chosen)
-    return Scope(ALL, **chosen)
+        kind, name = SELECTION, options["select"]
+    return Scope(kind, name, target_only=options["target_only"], without_blocked=options["without_blocked"])
 
 
 def _printed(report: ChangeReport, statements: Sequence[list[str]], *, markdown: bool) -> Iterator[str]:

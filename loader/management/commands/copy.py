@@ -80,7 +80,7 @@ class Command(RunningCommand):
             for dataset in names:
                 run = request(dataset=dataset, wake_worker=False).run
                 # While another holder has a lease of the dataset, the run is tried again.
-                while perform_load_run(run_pk=run.pk, worker=name, runner=runner) is None:
+                while perform_load_run(run.pk, worker=name, runner=runner) is None:
                     time.sleep(_RETRY_SECONDS)
                 ended.append(follow(run, lambda *_: None))
             return ended

@@ -21,7 +21,7 @@ from loader.services.maintenance.work import scope_of
 from metadata.models import DatasetCopy
 
 log = logging.getLogger(__name__)
-# Newest copy runs in which failures are looked for.
+# Newest copy runs that are searched for failures.
 _RUNS_LOOKED_AT = 500
 
 
