@@ -10,6 +10,7 @@ from architecture.domain.change_policy import PolicySet
 from architecture.domain.operations import BASE, HISTORY, Operation, Warning
 from architecture.domain.planning.columns import ColumnPlan, plan_columns
 from architecture.domain.planning.drafts import Draft
+from architecture.domain.planning.kept_deliveries import describe_changed_retention, removes_deliveries
 from architecture.domain.planning.logic import (
     Moved,
     Renames,
@@ -18,7 +19,6 @@ from architecture.domain.planning.logic import (
     key_moved,
     match_columns,
 )
-from architecture.domain.planning.row_rules import describe_changed_retention, removes_deliveries
 from architecture.domain.planning.sensitive_copies import describe_sensitive_copies
 from architecture.domain.planning.sides import Side
 from architecture.domain.states.current_state import Placed, Table

@@ -1,4 +1,4 @@
-"""Changes of the load policy: rules that decide which rows a dataset has, and the deliveries that raw keeps."""
+"""Changes of the load policy: rules that decide which rows a dataset has."""
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from architecture.domain.planning.sensitive_copies import describe_sensitive_copies
-from elevata.core.words import counted
 from metadata.domain.load_policy import (
     CHECKS,
     COLUMNS,
@@ -18,14 +17,7 @@ from metadata.domain.load_policy import (
     Policy,
     without_keeping,
 )
-from metadata.domain.sources import raw_keeping
-from metadata.domain.state import DatasetState
 
-_KEPT = {
-    raw_keeping.LATEST: "the latest delivery alone from the next load on, which removes the others",
-    raw_keeping.ALL: "all deliveries from the next load on",
-    raw_keeping.BY_DAY: "all deliveries from the next load on, in a partition for each day",
-}
 # Names of columns by their former names, in lower case.
 Names = Mapping[str, str]
 
@@ -133,21 +125,3 @@ def _is_same_check(before: Any, after: Any, names: FollowedNames) -> bool:
 
 def _renamed(columns: Any, names: Names) -> Any:
     return [names.get(str(name).lower(), name) for name in columns] if isinstance(columns, list) else columns
-
-
-# --- deliveries that raw keeps -----------------------------------------------------------------
-
-
-def describe_changed_retention(before: DatasetState, after: DatasetState) -> str:
-    """Return the change of the deliveries that raw keeps; empty if there is none."""
-    was, is_ = (raw_keeping.keeping_of(state.load_policy) for state in (before, after))
-    if was == is_:
-        return ""
-    limits = ((is_.days, "day", "days"), (is_.deliveries, "delivery", "deliveries"))
-    listed = " and ".join(counted(limit, unit, units) for limit, unit, units in limits if limit)
-    return f"raw keeps {_KEPT.get(is_.mode, is_.mode)}" + (f", at most {listed}" if listed else "")
-
-
-def removes_deliveries(before: DatasetState, after: DatasetState) -> bool:
-    """Return True if loads or vacuums remove raw deliveries that they kept before."""
-    return raw_keeping.keeps_less(*(raw_keeping.keeping_of(state.load_policy) for state in (before, after)))
