@@ -11,13 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from architecture.domain.planning.kept_deliveries import describe_changed_retention, removes_deliveries
 from architecture.domain.planning.matching import Matching, Pair, match
-from architecture.domain.planning.row_rules import (
-    FollowedNames,
-    changed_rules,
-    describe_changed_retention,
-    removes_deliveries,
-)
+from architecture.domain.planning.row_rules import FollowedNames, changed_rules
 from architecture.domain.states.flat_states import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_form import form_differences, form_of
