@@ -55,6 +55,9 @@ function press(on, key, more = {}) {
     preventDefault() {
       this.prevented = true;
     },
+    composedPath() {
+      return [this.inside ?? this.target];
+    },
     ...more,
   };
   on.listeners.keydown(event);
@@ -92,6 +95,12 @@ test("/ typed in a field is a character, and Ctrl-K opens the dialog there, too"
   }
   press(page, "k", { ctrlKey: true, target: new Element("INPUT") });
   assert.equal(dialog.open, true);
+});
+
+test("/ typed in an editor inside of a shadow root is a character", () => {
+  const inside = Object.assign(new Element("DIV"), { isContentEditable: true });
+  assert.equal(press(page, "/", { target: new Element("DIV"), inside }).prevented, false);
+  assert.equal(dialog.open, false);
 });
 
 test("other keys do not open it", () => {
