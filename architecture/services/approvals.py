@@ -82,12 +82,12 @@ def withdraw_report(*, report: ChangeReport, user: Any, reason: str) -> ChangeRe
     if not reason.strip():
         raise Refused("NO_REASON")
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
-    if not may_withdraw(row, user, authors_of_report(row)):
-        message = f"{user.get_username()} is no author of the report and may not approve it"
-        raise Refused("NOT_PERMITTED", message, "ask an author or an approver to withdraw it")
     if row.status != report_states.BLOCKED:
         report_states.refuse_closed(row.status)
         raise Refused("NOT_WITHDRAWABLE")
+    if not may_withdraw(row, user, authors_of_report(row)):
+        message = f"{user.get_username()} is no author of the report and may not approve it"
+        raise Refused("NOT_PERMITTED", message, "ask an author or an approver to withdraw it")
     _set_status(row, report_states.WITHDRAWN)
     settle_report(row)
     with on_behalf_of(user):

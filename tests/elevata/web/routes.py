@@ -458,6 +458,7 @@ RULES = {
     "api-report-preview": _api("report_id"),
     "api-report-approve": _api_post("report_id", operator=428),
     "api-report-reject": _api_post("report_id", operator=428),
+    "api-report-withdraw": _api_post("report_id", operator=409, data={"reason": "outdated"}),
     "api-report-execute": _api_post("report_id", operator=428),
     "api-execution-list": API,
     "api-execution-detail": _api("execution"),

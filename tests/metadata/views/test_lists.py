@@ -39,7 +39,7 @@ def more_sources(number: int) -> None:
 
 
 def test_empty_lists_suggest_the_first_steps(reader: Client):
-    assert "make demo" in text_of(reader, "/datasets/")
+    assert "Register a source" in text_of(reader, "/datasets/")
     assert "Or import files with metadata" in text_of(reader, "/sources/")
 
 
