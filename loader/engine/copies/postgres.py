@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.contract.manifest.copies import CopyTarget
@@ -19,7 +20,7 @@ from loader.engine.copies.copied_rows import CopiedRows
 from loader.engine.copies.postgres_objects import KeptObjects
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
 from loader.engine.java_errors import JAVA_ERRORS
-from loader.engine.session import source_hosts
+from loader.engine.session import persisted, source_hosts
 from loader.engine.sources.database_connections import close_quietly, open_connection
 from loader.engine.sources.databases import database_error
 from metadata.domain.copies import CHANGES, REGISTER, REPLACE
@@ -252,7 +253,7 @@ class PostgresCopy:
     def _by_changes(self, row: Registered, run_id: str) -> CopyResult | None:
         """Apply the changed keys; return None if they are not known, because former files were removed."""
         self.phase(f"writing changes to {self.target.system}")
-        keys = self.rows.changed_keys(self.target, row.version).persist()
+        keys = persisted(self.rows.changed_keys(self.target, row.version), StorageLevel.MEMORY_AND_DISK)
         try:
             try:
                 count = keys.count()

@@ -14,11 +14,11 @@ IMPORT = re.compile(r'(?m)^(?:import|export)[^;]*?"(\.[^"]+)";')
 
 @pytest.fixture
 def collected(tmp_path: Path, settings) -> Path:
-    """Our scripts as ``collectstatic`` leaves them."""
+    """Our scripts, and the modules of the SQL editor, as ``collectstatic`` leaves them."""
     storage = ModuleStaticFilesStorage(location=tmp_path, base_url="/static/")
     source = FileSystemStorage(location=SCRIPTS)
     paths = {}
-    for file in sorted((SCRIPTS / "js").rglob("*.js")):
+    for file in sorted(path for folder in ("js", "vendor/codemirror") for path in (SCRIPTS / folder).rglob("*.js")):
         name = str(file.relative_to(SCRIPTS))
         paths[name] = (source, name)
         with source.open(name) as content:

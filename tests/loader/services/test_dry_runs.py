@@ -59,7 +59,7 @@ def under_way(preview: Preview, by: str = "w1", silent_for: timedelta = timedelt
 def performed(dry_run_pk: int, runner) -> None:
     """Perform the dry run in a thread of its own."""
     try:
-        perform_dry_run(dry_run_pk=dry_run_pk, worker="w1", runner=runner)
+        perform_dry_run(dry_run_pk, worker="w1", runner=runner)
     finally:
         connection.close()
 

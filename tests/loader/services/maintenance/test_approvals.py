@@ -83,7 +83,7 @@ def test_a_run_waits_until_another_user_approves_it(kind: str, eve: Any, bob: An
         perform(request_load_run(run_id="r1", user=eve, wake_worker=False).run, runner)
     run = REQUESTS[kind](eve)
     assert (run.status, run.error["code"]) == ("blocked", "RUN_UNAPPROVED")
-    assert "approve_maintenance" in run.error["hint"]
+    assert run.error["hint"] == "ask another user to approve it on the run's page"
     assert perform(run, runner) is None
     assert refused(approve_maintenance, run=run, user=eve) == "OWN_RUN"
     assert REQUESTS[kind](eve).status == "blocked"
