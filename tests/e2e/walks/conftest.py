@@ -74,6 +74,8 @@ class Walker:
     def focus(self, role: str, name: str | re.Pattern, *, exact: bool = True) -> None:
         """Put the focus there, as Tab would, and see that it takes it."""
         exactly = {"exact": exact} if isinstance(name, str) else {}
+        # An address with a part of the page takes the focus away when the page is there.
+        self.page.wait_for_load_state()
         element = self.page.get_by_role(role, name=name, **exactly).first
         element.focus()
         expect(element).to_be_focused()
