@@ -231,7 +231,7 @@ def perform_run(request_id, body, settings, stop) -> dict:
     ended = {"status": status, "counts": counts, "error": refusal, "version_after": version}
     emit("dataset_finished", id=request_id, dataset=key, seconds=0.1, **ended)
     result = {"version_before": 4, "version_after": 5}
-    if "held" in settings:
+    if "held" in settings and "load" in body:
         result |= {"held": settings["held"], "sequence": max(body["load"]["sequence"], settings.get("seen", 0) + 1)}
     result |= settings.get("disk_use", {})
     tables = {about["name"]: result}
