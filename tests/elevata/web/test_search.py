@@ -129,7 +129,7 @@ UNLISTED = {
         *("sign_out", "notices_read", "filter_save", "columns_choose", "favourite", "datasets_edit", "sources_edit"),
         "listed_columns_edit",
         *("datasets_report", "datasets_load", "report_build", "drift_refresh", "drift_adopt", "trial_run", "sql_run"),
-        *("saved_query_save", "affected_notify"),
+        *("saved_query_save", "affected_notify", "health_check"),
     },
     "about an object that the address names": {"affected", "affected_file"},
     "before signing in": {"sign_in", "sso", "sso_callback", "own_password"},
