@@ -22,7 +22,7 @@ from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker, follow_job
 from loader.contract.run_states import AUTOMATIC
-from loader.management.run_output import LiveTable, PlainLines, described, ending, progress_on
+from loader.management.run_output import described, ending, progress_on
 from loader.management.waiting import follow
 from loader.models import LoadRun, ReadRequest
 from loader.runner.supervisor import Runner
@@ -37,6 +37,7 @@ _RETRY_SECONDS = 1.0
 _EXITS = {states.SUCCEEDED: 0, states.BLOCKED: BLOCKED_EXIT}
 
 Request = Callable[..., RequestedRun]
+Show = Callable[[LoadRun, list], None]
 
 
 def timestamp(text: str) -> datetime:
@@ -100,43 +101,52 @@ class RunningCommand(ProductCommand):
     def perform(self, request: Request, *, local: bool) -> None:
         """Call ``request`` with ``wake_worker``, and wait for the end of the run."""
         progress = progress_on(sys.stderr if self._as_json else sys.stdout, self.say)
-        run = self._locally(request, progress) if local else self._in_worker(request, progress)
+        with self.runs(local=local) as perform:
+            run = perform(request, progress.show)
         progress.close()
         self.print_json(described(run))
         if run.status != states.SUCCEEDED:
             raise CommandExit(_EXITS.get(run.status, FAILED_EXIT), ending(run), run.status)
         self.say(ending(run))
 
-    def _in_worker(self, request: Request, progress: PlainLines | LiveTable) -> LoadRun:
-        if not live_workers():
-            raise NoWorker
-        requested = request(wake_worker=True)
-        if requested.notice:
-            request_cancel(run=requested.run)
-            raise CommandExit(FAILED_EXIT, f"the broker does not answer: {requested.reason}", "broker_down")
-        return follow(requested.run, progress.show)
-
-    def _locally(self, request: Request, progress: PlainLines | LiveTable) -> LoadRun:
-        """Perform the run in a thread, so that the main thread can show it and react to Ctrl-C."""
-        name = process_name()
-        command = type(self).__module__.rpartition(".")[2]
-        runner = self.make_runner(f"manage.py {command} --local, {name}")
+    @contextmanager
+    def runs(self, *, local: bool) -> Iterator[Callable[[Request, Show], LoadRun]]:
+        """Yield a function that calls a request with ``wake_worker``, shows the run and returns it at its end."""
+        if not local:
+            if not live_workers():
+                raise NoWorker
+            yield _run_by_worker
+            return
+        name, command = process_name(), type(self).__module__.rpartition(".")[2]
+        runner, stopping = self.make_runner(f"manage.py {command} --local, {name}"), threading.Event()
         runner.start()  # refused here if the folder is in use, before there is a run
-        stopping = threading.Event()
         try:
-            submitted = request(wake_worker=False)
-            if not submitted.requested:
-                return follow(submitted.run, progress.show)
-            thread = threading.Thread(
-                target=_perform_run, args=(submitted.run.pk, name, runner, stopping), name="load", daemon=True
-            )
-            thread.start()
-            run = follow(submitted.run, progress.show, has_worker=thread.is_alive)
-            thread.join()
-            return run
+            yield partial(_run_locally, name, runner, stopping)
         finally:
             stopping.set()
             runner.close()
+
+
+def _run_by_worker(request: Request, show: Show) -> LoadRun:
+    requested = request(wake_worker=True)
+    if requested.notice:
+        request_cancel(run=requested.run)
+        raise CommandExit(FAILED_EXIT, f"the broker does not answer: {requested.reason}", "broker_down")
+    return follow(requested.run, show)
+
+
+def _run_locally(name: str, runner: Runner, stopping: threading.Event, request: Request, show: Show) -> LoadRun:
+    """Perform the run in a thread, so that the main thread can show it and react to Ctrl-C."""
+    submitted = request(wake_worker=False)
+    if not submitted.requested:
+        return follow(submitted.run, show)
+    thread = threading.Thread(
+        target=_perform_run, args=(submitted.run.pk, name, runner, stopping), name="load", daemon=True
+    )
+    thread.start()
+    run = follow(submitted.run, show, has_worker=thread.is_alive)
+    thread.join()
+    return run
 
 
 class MaintenanceCommand(RunningCommand):

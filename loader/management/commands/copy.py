@@ -1,28 +1,18 @@
 """Command that makes the copies of datasets, or compares them."""
 
-import time
 from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from django.db import connection
-
 from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, INVALID, CommandExit
-from elevata.core.processes import process_name
 from elevata.jobs import states
-from elevata.jobs.registry import live_workers
-from elevata.jobs.waiting import NoWorker
 from loader.contract.refusals import Refusal
 from loader.management.run_command import RunningCommand
 from loader.management.run_output import ending
-from loader.management.waiting import follow
 from loader.models import LoadRun
-from loader.runner.supervisor import Runner
 from loader.services.copies.requests import active_copies, request_copy
-from loader.services.loads.load_work import perform_load_run
 
-_RETRY_SECONDS = 1.0
 _INVALID = ("UNKNOWN_DATASET", "NO_COPIES", "NOT_LOADED")
 
 
@@ -45,7 +35,7 @@ class Command(RunningCommand):
         names = options["datasets"] or sorted({str(copy.dataset) for copy in active_copies()})
         request = partial(request_copy, check=options["check"], reason=options["reason"], user=current_actor().user)
         try:
-            ended = self._copy_here(names, request) if options["local"] else self._copy_by_worker(names, request)
+            ended = self._copied(names, request, local=options["local"]) if names else []
         except Refusal as refusal:
             if refusal.code in _INVALID:
                 raise CommandExit(INVALID, refusal.one_line(), refusal.code) from None
@@ -63,30 +53,9 @@ class Command(RunningCommand):
             raise CommandExit(FAILED, "some copies differ", "differs")
         self.say("no copies" if not names else "all copies are up to date")
 
-    def _copy_by_worker(self, names: list[str], request: Any) -> list[LoadRun]:
-        if names and not live_workers():
-            raise NoWorker
-        requested = [request(dataset=name, wake_worker=True).run for name in names]
-        return [follow(run, lambda *_: None) for run in requested]
-
-    def _copy_here(self, names: list[str], request: Any) -> list[LoadRun]:
-        if not names:
-            return []
-        name = process_name()
-        ended: list[LoadRun] = []
-        runner: Runner = self.make_runner(f"manage.py copy --local, {name}")
-        try:
-            runner.start()
-            for dataset in names:
-                run = request(dataset=dataset, wake_worker=False).run
-                # While another holder has a lease of the dataset, the run is tried again.
-                while perform_load_run(run.pk, worker=name, runner=runner) is None:
-                    time.sleep(_RETRY_SECONDS)
-                ended.append(follow(run, lambda *_: None))
-            return ended
-        finally:
-            runner.close()
-            connection.close()
+    def _copied(self, names: list[str], request: Any, *, local: bool) -> list[LoadRun]:
+        with self.runs(local=local) as perform:
+            return [perform(partial(request, dataset=name), lambda *_: None) for name in names]
 
     @staticmethod
     def _described(run: LoadRun) -> list[str]:
