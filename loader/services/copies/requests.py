@@ -1,11 +1,12 @@
 """Requests of copy runs: by hand, after a load, and after a failure."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from architecture.services.environments import current_environment
@@ -21,8 +22,9 @@ from loader.services.maintenance.work import scope_of
 from metadata.models import DatasetCopy
 
 log = logging.getLogger(__name__)
-# Newest copy runs that are searched for failures.
-_RUNS_LOOKED_AT = 500
+# Runs of a dataset that are counted: after so many failures in a row the wait is the longest.
+_COUNTED_RUNS = 10
+_FAILED = (states.FAILED, states.LOST)
 
 
 def active_copies() -> QuerySet[DatasetCopy]:
@@ -72,8 +74,8 @@ def request_failed_copies(*, wake_worker: bool = True) -> list[LoadRun]:
     """Request the copy runs again whose last attempt failed or was lost, each after its wait."""
     rows = active_copies()
     names = sorted({str(copy.dataset) for copy in rows}) if rows.exists() else []
-    newest = _runs_by_dataset(names) if names else {}
-    due = [name for name in names if _is_due(newest.get(name, ()))]
+    failed = LoadRun.objects.filter(pk__in=_newest_runs(), status__in=_FAILED, scope__name__in=names)
+    due = [name for name in sorted({run.scope["name"] for run in failed}) if _is_due(name)]
     requested = []
     for name in _without_queued(due):
         try:
@@ -85,31 +87,29 @@ def request_failed_copies(*, wake_worker: bool = True) -> list[LoadRun]:
     return requested
 
 
-def _runs_by_dataset(names: Collection[str]) -> dict[str, list[LoadRun]]:
-    """Return the newest copy runs of datasets, without comparisons, newest first."""
-    runs = LoadRun.objects.filter(kind=COPY, environment=current_environment()).order_by("-pk")
-    by_name: dict[str, list[LoadRun]] = {name: [] for name in names}
-    for run in runs[:_RUNS_LOOKED_AT]:
-        if run.scope["name"] in by_name and not run.details.get("asked", {}).get("check"):
-            by_name[run.scope["name"]].append(run)
-    return by_name
+def _copy_runs() -> QuerySet[LoadRun]:
+    """Return the copy runs of this environment without comparisons."""
+    return LoadRun.objects.filter(kind=COPY, environment=current_environment(), details__asked__check=False)
 
 
-def _is_due(runs: Iterable[LoadRun]) -> bool:
-    failed = 0
-    ended: datetime | None = None
-    for run in runs:
-        if run.status not in (states.FAILED, states.LOST):
-            break
-        failed += 1
-        ended = ended or run.finished_at or run.heartbeat_at or run.queued_at
-    return ended is not None and timezone.now() >= ended + wait_after(failed)
+def _newest_runs() -> QuerySet[Any, Any]:
+    """Return the key of each dataset's newest copy run."""
+    return _copy_runs().order_by().values("scope__name").annotate(newest=Max("pk")).values("newest")
+
+
+def _is_due(name: str) -> bool:
+    """Return True if the wait after the newest failures in a row of a dataset's copies is over."""
+    newest = _copy_runs().filter(scope__name=name).order_by("-pk")[:_COUNTED_RUNS]
+    failed = list(takewhile(lambda run: run.status in _FAILED, newest))
+    if not failed:
+        return False
+    ended: datetime = failed[0].finished_at or failed[0].heartbeat_at or failed[0].queued_at
+    return timezone.now() >= ended + wait_after(len(failed))
 
 
 def _without_queued(names: Collection[str]) -> list[str]:
     """Return the datasets that no queued copy run waits for; one that runs may have read an older version."""
-    waiting = LoadRun.objects.filter(kind=COPY, status=states.QUEUED, environment=current_environment())
-    queued = {run.scope["name"] for run in waiting if not run.details.get("asked", {}).get("check")}
+    queued = {run.scope["name"] for run in _copy_runs().filter(status=states.QUEUED)}
     return [name for name in names if name not in queued]
 
 

@@ -63,7 +63,10 @@ def _targets(run: LoadRun, state: DatasetState, hidden: frozenset[str]) -> tuple
     table = next(table for table in tables_of(state) if table.key == state.key)
     approved = _approved(run.environment, state)
     copies = active_copies().filter(dataset__schema__name=state.schema, dataset__name=state.name)
-    known = {str(row.copy_key): row for row in CopyState.objects.filter(environment=run.environment)}
+    known = {
+        str(row.copy_key): row
+        for row in CopyState.objects.filter(environment=run.environment, copy_key__in=copies.values("key"))
+    }
     for copy in copies.order_by("pk"):
         try:
             targets.append(_target(run, state, copy, table, hidden, approved, known.get(str(copy.key))))
