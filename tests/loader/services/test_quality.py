@@ -245,7 +245,7 @@ def test_failing_rows_need_a_check_of_the_dataset_whose_kind_finds_rows(airports
         failing_read(counted, dataset=f"{AIRPORT}_hist")
 
 
-def test_one_check_of_a_dataset_is_run_alone(airports):
+def test_named_check_runs_without_the_datasets_others(airports):
     named, _ = check(AIRPORT, "not_null", columns=["name"]), check(AIRPORT, "row_count", minimum="1")
     read = request_read(
         kind=QUALITY, dataset=target(AIRPORT), arguments={"check": str(named.key)}, wake_worker=False

@@ -43,5 +43,5 @@ def test_dataset_that_needs_the_name_of_a_left_out_dataset_is_left_out() -> None
     assert leaving_out(before, after).keys == {"a", "b"}
 
 
-def test_nothing_is_left_out_without_blocked_operations() -> None:
+def test_report_without_blocked_operations_leaves_out_no_dataset() -> None:
     assert leaving_out(state(table("a", "x")), state(table("a", "x", "y"))) == LeftOut(frozenset(), {})
