@@ -7,6 +7,7 @@ from typing import ClassVar
 from loader.dialects.refusals import NotRendered
 from loader.domain.historization.history import parse_instant
 from metadata.domain import types as data_types
+from metadata.domain.sql import quote_standard_identifier, quote_standard_text
 from metadata.domain.types import DataType, TypeProblem, parse
 
 # Names of placeholders that the caller of a load replaces; both stand inside of quotes.
@@ -102,7 +103,7 @@ class TypesAndNames:
         return self.quoted(name)
 
     def quoted(self, name: str) -> str:
-        return '"' + name.replace('"', '""') + '"'
+        return quote_standard_identifier(name)
 
     def table(self, qualified_name: str) -> str:
         """Return ``schema.name``, quoted."""
@@ -122,7 +123,7 @@ class TypesAndNames:
         return self.text_literal(value)
 
     def text_literal(self, value: str) -> str:
-        return "'" + value.replace("'", "''") + "'"
+        return quote_standard_text(value)
 
     def boolean(self, value: bool) -> str:
         return "TRUE" if value else "FALSE"

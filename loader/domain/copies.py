@@ -8,6 +8,7 @@ from uuid import UUID
 from loader.contract.manifest.copies import CopyColumn, CopyTarget
 from loader.contract.refusals import Refusal
 from metadata.domain.copies import BESIDE
+from metadata.domain.sql import quote_standard_identifier
 
 FOREIGN, BEHIND, DIFFERS, SENSITIVE = "COPY_FOREIGN", "COPY_BEHIND", "COPY_DIFFERS", "COPY_SENSITIVE"
 REGISTER_COLUMNS = (
@@ -44,18 +45,10 @@ class Content:
     checksum: str
 
 
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def qualified(table: str) -> str:
     """Return ``schema.name``, quoted."""
     schema, _, name = table.partition(".")
-    return f"{quoted(schema)}.{quoted(name)}"
-
-
-def literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    return f"{quote_standard_identifier(schema)}.{quote_standard_identifier(name)}"
 
 
 def beside(target: CopyTarget) -> str:
@@ -70,12 +63,12 @@ def create_register(name: str) -> str:
 
 def create_table(name: str, columns: Iterable[CopyColumn]) -> str:
     """Return the statement that creates a table with these columns."""
-    definitions = ", ".join(f"{quoted(column.name)} {column.physical}" for column in columns)
+    definitions = ", ".join(f"{quote_standard_identifier(column.name)} {column.physical}" for column in columns)
     return f"CREATE TABLE {name} ({definitions})"
 
 
 def names(columns: Iterable[str]) -> str:
-    return ", ".join(quoted(column) for column in columns)
+    return ", ".join(quote_standard_identifier(column) for column in columns)
 
 
 def content_query(table: str, alias: str = "t") -> str:
@@ -92,7 +85,7 @@ def apply_changes(table: str, changes: str, gone: str, columns: Sequence[str], k
 
     ``changes`` has the rows to insert, ``gone`` the keys of all rows to delete; the names are quoted.
     """
-    same = " AND ".join(f"t.{quoted(key)} = g.{quoted(key)}" for key in keys)
+    same = " AND ".join(f"t.{quote_standard_identifier(key)} = g.{quote_standard_identifier(key)}" for key in keys)
     return (
         f"WITH deleted AS (DELETE FROM {table} t USING {gone} g WHERE {same} RETURNING t.*) "
         f"SELECT count(*), {checksum('deleted')} FROM deleted"

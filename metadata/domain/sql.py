@@ -128,6 +128,16 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def quote_standard_identifier(name: str) -> str:
+    """Return a name quoted as in standard SQL, for PostgreSQL, DuckDB and others; any character is allowed."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_standard_text(text: str) -> str:
+    """Return a text as a literal of standard SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def placeholder_name(match: re.Match[str]) -> str:
     """Return the name in a match of ``PLACEHOLDER``."""
     return match[1].strip()

@@ -10,7 +10,7 @@ from sqlglot.errors import SqlglotError
 
 from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import TABLE, Entry
-from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.sql import quote_identifier, quote_standard_identifier, quote_standard_text, quote_text
 
 DUCKDB, SPARK = "duckdb", "spark"
 
@@ -18,7 +18,7 @@ DUCKDB, SPARK = "duckdb", "spark"
 def render(entries: Sequence[Entry], engine: str) -> str:
     """Return the statements that define all entries in ``duckdb`` or ``spark``, each with a semicolon."""
     name, table, view = {
-        DUCKDB: (_duckdb_name, _duckdb_table, _duckdb_view),
+        DUCKDB: (quote_standard_identifier, _duckdb_table, _duckdb_view),
         SPARK: (quote_identifier, _spark_table, _spark_view),
     }[engine]
     schemas = sorted({entry.parts[0] for entry in entries})
@@ -27,24 +27,21 @@ def render(entries: Sequence[Entry], engine: str) -> str:
     return "".join(f"{statement};\n" for statement in statements)
 
 
-def _duckdb_name(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
 def _duckdb_table(entry: Entry) -> str:
     """Return a view over a Delta table, without partition columns.
 
     DuckDB's reader returns NULL for the partition columns of a table with column mapping.
     """
-    location = re.sub(r"\As3[an]://", "s3://", entry.location or "").replace("'", "''")
-    left_out = ", ".join(map(_duckdb_name, entry.table.partition_by))
+    location = re.sub(r"\As3[an]://", "s3://", entry.location or "")
+    left_out = ", ".join(map(quote_standard_identifier, entry.table.partition_by))
     columns = f"* EXCLUDE ({left_out})" if left_out else "*"
-    return f"CREATE OR REPLACE VIEW {_sql_name(entry, _duckdb_name)} AS SELECT {columns} FROM delta_scan('{location}')"
+    name = _sql_name(entry, quote_standard_identifier)
+    return f"CREATE OR REPLACE VIEW {name} AS SELECT {columns} FROM delta_scan({quote_standard_text(location)})"
 
 
 def _duckdb_view(entry: Entry) -> str:
     query = duckdb_query(entry.portable or entry.query or "")
-    return f"CREATE OR REPLACE VIEW {_sql_name(entry, _duckdb_name)} AS {query}"
+    return f"CREATE OR REPLACE VIEW {_sql_name(entry, quote_standard_identifier)} AS {query}"
 
 
 def duckdb_query(query: str) -> str:

@@ -22,6 +22,7 @@ from loader.domain.sources.options import check_source_options
 from metadata.domain import types as data_types
 from metadata.domain.sources.database_locations import DatabasePlace
 from metadata.domain.sources.formats import TABLE
+from metadata.domain.sql import quote_standard_text
 
 CONNECT_SECONDS = 10
 # Added to the time limit of a statement; a connection without an answer for so long counts as lost.
@@ -138,7 +139,7 @@ class Engine:
 
     def session(self, options: TableOptions, snapshot: str = "") -> str:
         """Return the statement that begins each connection's transaction, which reads the snapshot if one is given."""
-        use_snapshot = f"SET TRANSACTION SNAPSHOT {_literal(snapshot)}; " if snapshot else ""
+        use_snapshot = f"SET TRANSACTION SNAPSHOT {quote_standard_text(snapshot)}; " if snapshot else ""
         return (
             f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; {use_snapshot}"
             f"SET LOCAL statement_timeout = '{options.timeout}s'; "
@@ -167,7 +168,7 @@ class Engine:
 
         The key of a table with children by inheritance does not cover their rows.
         """
-        schema, table = (_literal(name) for name in self.names(location, place))
+        schema, table = (quote_standard_text(name) for name in self.names(location, place))
         return (
             "SELECT CAST(json_agg(a.attname) AS text) FROM pg_catalog.pg_index i "
             "JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
@@ -287,7 +288,7 @@ class Engine:
 
     def moment(self, value: date) -> str:
         """Return the literal of a date or timestamp."""
-        return _literal(value.isoformat(" ") if isinstance(value, datetime) else value.isoformat())
+        return quote_standard_text(value.isoformat(" ") if isinstance(value, datetime) else value.isoformat())
 
     def predicates(self, column: DescribedColumn, low: str | None, high: str | None, count: int) -> list[str]:
         """Return a condition for each partition: equal ranges between the bounds; NULL is in the first one.
@@ -355,7 +356,3 @@ def host_of(place: DatabasePlace) -> str:
 def escaped(name: str) -> str:
     """Return a name as a part of a URL, where no character can add a parameter."""
     return quote(name, safe="")
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 from loader.contract.manifest.copies import CopyTarget
 from loader.contract.refusals import Refusal
 from loader.domain import copies as rules
-from loader.domain.copies import Content, Registered, literal, qualified, quoted
+from loader.domain.copies import Content, Registered, qualified
 from loader.domain.extras import packages_of
 from loader.engine.copies.copied_rows import CopiedRows
 from loader.engine.copies.postgres import Phase
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
 from metadata.domain.copies import BESIDE, CHANGES, REGISTER, REPLACE
+from metadata.domain.sql import quote_standard_identifier, quote_standard_text
 
 _OLD = "former_copy"
 _REGISTERED = f"SELECT environment, dataset, version, run_id, row_count, checksum FROM {REGISTER} WHERE table_name = ?"
@@ -85,15 +86,15 @@ class DuckDbCopy:
     def _write(self, beside: Path, parquet: Path, run_id: str) -> Content:
         """Write the new file: all tables of the former one, with the rows of the copy. Return its content."""
         target, columns = self.target, self.rows.columns(self.target)
-        schema, register = target.table.partition(".")[0], quoted(REGISTER)
+        schema, register = target.table.partition(".")[0], quote_standard_identifier(REGISTER)
         with _connected(beside) as new:
             if self.file.exists():
-                new.execute(f"ATTACH {literal(str(self.file))} AS {_OLD} (READ_ONLY)")
+                new.execute(f"ATTACH {quote_standard_text(str(self.file))} AS {_OLD} (READ_ONLY)")
                 (own,) = new.execute("SELECT current_database()").fetchone()
-                new.execute(f"COPY FROM DATABASE {_OLD} TO {quoted(own)}")
+                new.execute(f"COPY FROM DATABASE {_OLD} TO {quote_standard_identifier(own)}")
                 new.execute(f"DETACH {_OLD}")
             new.execute("BEGIN")
-            new.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
+            new.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_standard_identifier(schema)}")
             new.execute(rules.create_register(register))
             for former in {target.former_table or target.table, target.table}:
                 new.execute(f"DROP TABLE IF EXISTS {qualified(former)}")
@@ -102,7 +103,7 @@ class DuckDbCopy:
             names = rules.names(column.name for column in columns)
             new.execute(
                 f"INSERT INTO {qualified(target.table)} ({names}) SELECT {names} "
-                f"FROM read_parquet({literal(str(parquet / '*.parquet'))})"
+                f"FROM read_parquet({quote_standard_text(str(parquet / '*.parquet'))})"
             )
             content = _content(new, target.table)
             if content.row_count != self.rows.row_count:

@@ -12,7 +12,7 @@ from loader.contract.manifest.copies import CopyTarget
 from loader.contract.manifest.sources import DatabaseSpec
 from loader.contract.refusals import Refusal
 from loader.domain import copies as rules
-from loader.domain.copies import Content, Registered, qualified, quoted
+from loader.domain.copies import Content, Registered, qualified
 from loader.domain.engines import engine_of
 from loader.domain.sources.databases import CONNECT_SECONDS
 from loader.domain.sources.hosts import check_host
@@ -24,6 +24,7 @@ from loader.engine.session import persisted, source_hosts
 from loader.engine.sources.database_connections import close_quietly, open_connection
 from loader.engine.sources.databases import database_error
 from metadata.domain.copies import CHANGES, REGISTER, REPLACE
+from metadata.domain.sql import quote_standard_identifier
 
 Phase = Callable[[str], None]
 _BATCH_ROWS = 10_000
@@ -187,7 +188,7 @@ class PostgresCopy:
         """Create schema, ``elevata_copies`` and the new table; return the target's row, and if its shape is theirs."""
         schema = _parts(self.target.table)[0]
         if self.connection.text("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?", schema) is None:
-            self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
+            self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_standard_identifier(schema)}")
         if self.connection.text("SELECT to_regclass(?)", self.register) is None:
             self.connection.execute(rules.create_register(self.register))
         row = self.owned(self.target.table)
@@ -216,7 +217,7 @@ class PostgresCopy:
         return CopyResult.of(COPIED, self.rows.version, content, REPLACE)
 
     def _swap(self) -> None:
-        table, name = self.target.table, quoted(_parts(self.target.table)[1])
+        table, name = self.target.table, quote_standard_identifier(_parts(self.target.table)[1])
         self._follow_rename()
         self.owned(table)
         kept = None
@@ -244,10 +245,10 @@ class PostgresCopy:
             return
         (old_schema, old_name), (schema, name) = _parts(former), _parts(table)
         if old_name != name:
-            self.connection.execute(f"ALTER TABLE {qualified(former)} RENAME TO {quoted(name)}")
+            self.connection.execute(f"ALTER TABLE {qualified(former)} RENAME TO {quote_standard_identifier(name)}")
         if old_schema != schema:
             moved = qualified(f"{old_schema}.{name}")
-            self.connection.execute(f"ALTER TABLE {moved} SET SCHEMA {quoted(schema)}")
+            self.connection.execute(f"ALTER TABLE {moved} SET SCHEMA {quote_standard_identifier(schema)}")
         self.connection.run(f"UPDATE {self.register} SET table_name = ? WHERE table_name = ?", table, former)
 
     def _by_changes(self, row: Registered, run_id: str) -> CopyResult | None:

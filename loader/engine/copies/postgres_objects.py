@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from loader.contract.refusals import Refusal
-from loader.domain.copies import literal, qualified
+from loader.domain.copies import qualified
+from metadata.domain.sql import quote_standard_text
 
 _CLASS = (
     "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
@@ -157,7 +158,7 @@ def _granted(connection: Statements, table: str, kind: str) -> tuple[str, ...]:
         statements.append(f"GRANT {privilege} ({column}) ON {{}} TO {grantee}{_option(grantable)}")
     for column, text in connection.rows(_COMMENTS.format(of_class=_CLASS), *_parts(table)):
         about = f"COLUMN {{}}.{column}" if column is not None else f"{kind} {{}}"
-        statements.append(f"COMMENT ON {about} IS {literal(text)}")
+        statements.append(f"COMMENT ON {about} IS {quote_standard_text(text)}")
     return tuple(statements)
 
 
