@@ -1,18 +1,18 @@
 """Copies of datasets with their last results."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from django.db.models import QuerySet
 from django.urls import reverse
 
 from architecture.domain.health import Concern, Severity
+from architecture.selectors.health import first_concerns
 from architecture.services.environments import current_environment
 from elevata.core.errors import as_sentence
 from loader.domain.copies import SENSITIVE
 from loader.models import CopyState
-from metadata.models import DatasetCopy, TargetDataset
-
-_MOST_CONCERNS = 50
+from metadata.models import DatasetCopy, System, TargetDataset
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,17 @@ class CopyLine:
 def copy_lines(dataset: TargetDataset) -> list[CopyLine]:
     """Return the copies of a dataset with their last results."""
     rows = DatasetCopy.objects.filter(dataset=dataset).select_related("dataset__schema", "system")
-    return _lines(rows.order_by("system__short_name", "table", "pk"))
+    return lines_of(rows.order_by("system__short_name", "table", "pk"))
 
 
-def _lines(rows: Iterable[DatasetCopy]) -> list[CopyLine]:
+def copies_in(system: System) -> QuerySet[DatasetCopy]:
+    """Return the copies of datasets in a system."""
+    rows = DatasetCopy.objects.filter(system=system).select_related("dataset__schema", "system")
+    return rows.order_by("dataset__schema__name", "dataset__name", "table", "pk")
+
+
+def lines_of(rows: Iterable[DatasetCopy]) -> list[CopyLine]:
+    """Return copies with their last results."""
     copies = list(rows)
     if not copies:
         return []
@@ -49,9 +56,12 @@ def _lines(rows: Iterable[DatasetCopy]) -> list[CopyLine]:
 
 def failed_copies() -> list[Concern]:
     """Return the copies whose last attempt failed, or that lack columns which the metadata describe."""
+    return first_concerns(_failed_copies())
+
+
+def _failed_copies() -> Iterator[Concern]:
     rows = DatasetCopy.objects.filter(dataset__active=True, system__active=True)
-    concerns: list[Concern] = []
-    for line in _lines(rows.select_related("dataset__schema", "system").order_by("pk")):
+    for line in lines_of(rows.select_related("dataset__schema", "system").order_by("pk")):
         state = line.state
         left_out = [text for text in state.findings if text.startswith(SENSITIVE)] if state is not None else []
         if state is None or not (state.error or left_out):
@@ -59,5 +69,4 @@ def failed_copies() -> list[Concern]:
         text = as_sentence((state.error or {}).get("message") or left_out[0])
         link = f"{reverse('dataset_copies', args=[line.copy.dataset.key])}#copy-{line.copy.key}"
         severity = Severity.ERROR if state.error else Severity.WARNING
-        concerns.append(Concern("failed_copy", severity, f"Copy of {line.copy}", text, link))
-    return concerns[:_MOST_CONCERNS]
+        yield Concern("failed_copy", severity, f"Copy of {line.copy}", text, link)

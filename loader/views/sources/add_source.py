@@ -33,7 +33,7 @@ from loader.sources.limits import must_be_allowed
 from loader.sources.systems import reach
 from loader.views.runs.run_status import RunState
 from loader.views.sources.source_steps import step_address, steps_of
-from loader.views.sources.systems import SystemPage
+from loader.views.sources.systems import SourcesPage
 from metadata.domain.history.history_policy_labels import CHOICES
 from metadata.domain.sources.formats import FORMATS_OF_KIND, label_of
 from metadata.domain.sources.reading_options import shown_options
@@ -121,7 +121,7 @@ class SourceAddTest(SourceAddSystem):
         return self.render(form=form, **result)
 
 
-class DraftPage(SourceEditing, SystemPage):
+class DraftPage(SourcesPage):
     """Base of steps about a draft; without one, its columns are to be chosen first."""
 
     draft: SourceDraft

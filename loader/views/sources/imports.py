@@ -31,7 +31,7 @@ from loader.selectors.source_state import known_columns
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.results import Sample
 from loader.views.sources.source_steps import step_address, steps_of
-from loader.views.sources.systems import SystemPage
+from loader.views.sources.systems import SourcesPage
 from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, TABLE, format_of
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm, answered_options
@@ -46,7 +46,7 @@ STALE = 409
 _ANSWER = "answer-"
 
 
-class SourceImport(SourceEditing, SystemPage):
+class SourceImport(SourcesPage):
     """Columns of one file or table with inferred types: the user decides on them, and goes on to the load type."""
 
     template_name, part_template = "loader/sources/source_import.html", "loader/sources/import_part.html"

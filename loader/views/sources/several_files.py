@@ -28,11 +28,10 @@ from loader.services.loads.load_runs import request_load_run
 from loader.services.reads.several_samples import MOST_FILES, SampledFiles, files_of, sample_several
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.views.sources.source_steps import steps_of
-from loader.views.sources.systems import SystemPage
+from loader.views.sources.systems import SourcesPage
 from metadata.models import SourceDataset, System
 from metadata.permissions import here
 from metadata.services.datasets.generation_preview import import_and_generate_all
-from metadata.views.base import SourceEditing
 
 BY_PATTERN, EACH, NONE = "pattern", "each", "none"
 CREATE_ONLY = "create_only"
@@ -69,7 +68,7 @@ def only_first(number: int) -> str:
     return f"Only the first {number} files are shown. Add the others afterwards."
 
 
-class SourceFiles(SourceEditing, SystemPage):
+class SourceFiles(SourcesPage):
     """Files in groups of one header, and the choice between one source by pattern and one for each file."""
 
     template_name = "loader/sources/source_files.html"

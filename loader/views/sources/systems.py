@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
@@ -12,10 +13,13 @@ from elevata.web.paging import one_page
 from elevata.web.requests import htmx_of
 from elevata.web.views import DetailPage, EditPage, Page, RowPage
 from loader.contract.refusals import Refusal
+from loader.selectors.copies import copies_in, lines_of
 from loader.sources.limits import must_be_allowed, source_places
 from loader.sources.results import ListedItem, Listing
 from loader.sources.systems import delivery, discover, reach
 from loader.views.sources.source_steps import steps_of
+from metadata.domain.copies import KINDS
+from metadata.domain.sources.formats import FORMATS_OF_KIND
 from metadata.forms.sources import SourceForm
 from metadata.forms.systems import SystemForm
 from metadata.models import SourceDataset, System
@@ -47,6 +51,13 @@ class SystemPage(RowPage):
         return super().context() | {"item": _ITEMS[self.row.kind]}
 
 
+class SourcesPage(SourceEditing, SystemPage):
+    """Base of pages about the sources of a system of a kind that has some."""
+
+    def rows(self) -> QuerySet[System]:
+        return System.objects.filter(kind__in=[kind for kind, formats in FORMATS_OF_KIND.items() if formats])
+
+
 class SystemEdit(SourceEditing, SystemPage, EditPage):
     """Edit a system. A new location must be allowed; one that came by YAML stays if other fields are edited."""
 
@@ -61,13 +72,17 @@ class SystemEdit(SourceEditing, SystemPage, EditPage):
 
 
 class SystemDetail(SystemPage, DetailPage):
-    """A system and its source datasets."""
+    """A system, its source datasets, and the copies of datasets in it."""
 
     template_name = "loader/sources/system_page.html"
 
     def context(self) -> dict[str, Any]:
+        copies = one_page(self.request, copies_in(self.row) if self.row.kind in KINDS else (), PER_PAGE)
         return super().context() | {
             "page": one_page(self.request, source_datasets().filter(system=self.row), PER_PAGE),
+            "has_sources": bool(FORMATS_OF_KIND[self.row.kind]),
+            "copies": copies,
+            "copy_lines": lines_of(copies),
             "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
         }
 
@@ -94,7 +109,7 @@ class DescribedItem:
     source: SourceDataset | None
 
 
-class SystemDiscover(SourceEditing, SystemPage, Page):
+class SystemDiscover(SourcesPage, Page):
     """The files or tables of a system. The page comes at once, the listing follows."""
 
     template_name, part_template = "loader/sources/system_discover.html", "loader/sources/found_rows.html"
@@ -109,7 +124,7 @@ class SystemDiscover(SourceEditing, SystemPage, Page):
         return self.render(search=search, **listing)
 
 
-class SystemDelivery(SourceEditing, SystemPage):
+class SystemDelivery(SourcesPage):
     """Files that a typed location stands for, with their format; the part below the field of the location."""
 
     template_name = "loader/add_source/delivery_part.html"

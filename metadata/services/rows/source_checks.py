@@ -95,8 +95,11 @@ def check_source_dataset(row: SourceDataset) -> None:
 def _check_format(row: SourceDataset, kind: str) -> None:
     """Refuse a format that systems of this kind do not have."""
     known = FORMATS_OF_KIND.get(kind, ())
+    if not known:
+        message = f"systems of kind {kind} take copies of datasets and have no sources"
+        raise MetadataError("bad_format", message, "format", str(row))
     if row.format not in known:
-        message = f"{row.format!r} is no format of a system of kind {kind}; possible are {', '.join(known)}"
+        message = f"{str(row.format)!r} is no format of a system of kind {kind}; possible are {', '.join(known)}"
         raise MetadataError("bad_format", message, "format", str(row))
 
 

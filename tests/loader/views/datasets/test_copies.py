@@ -5,12 +5,13 @@ from django.test import Client
 from django.utils import timezone
 
 from architecture.services.environments import current_environment
+from elevata.core.errors import MetadataError
 from loader.contract.run_states import COPY
 from loader.models import CopyState, LoadRun
 from loader.selectors.copies import failed_copies
 from metadata.models import DatasetCopy, System, TargetDataset
 from metadata.services.copies import create_copy
-from metadata.services.sources import create_system
+from metadata.services.sources import create_source_dataset, create_system
 from tests.elevata.web.forms import typed, words
 from tests.elevata.web.pages import read
 
@@ -91,3 +92,33 @@ def test_copies_by_rest_have_their_state(editor: Client, airport: TargetDataset,
     stored(DatasetCopy.objects.get(), status="copied", version=7, row_count=3, checksum="1")
     (listed,) = editor.get("/api/v1/copies/?to=bi").json()["results"]
     assert (listed["to"], listed["mode"], listed["state"]["version"]) == ("bi", "changes", 7)
+
+
+def test_page_of_a_system_for_copies_lists_them_without_sources(editor: Client, airport: TargetDataset, bi: System):
+    assert "No copies yet" in words(read(editor, "/systems/bi/"))
+    stored(create_copy(dataset=airport, to=bi, table="mart.airport"), status="failed")
+    text = words(read(editor, "/systems/bi/"))
+    assert f"{airport} mart.airport Failed" in text
+    assert "Source datasets" not in text
+    assert "Add source" not in text
+
+
+@pytest.mark.parametrize("part", ["discover/", "upload/", "import/?location=t"])
+def test_system_for_copies_has_no_pages_of_sources(editor: Client, bi: System, part: str):
+    assert editor.get(f"/systems/bi/{part}").status_code == 404
+
+
+def test_source_in_a_system_for_copies_is_refused(bi: System):
+    with pytest.raises(MetadataError, match="systems of kind duckdb take copies of datasets and have no sources"):
+        create_source_dataset(system=bi, name="order", location="order.csv")
+
+
+def test_health_says_that_more_copies_failed_than_are_listed(
+    editor: Client, airport: TargetDataset, bi: System, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("architecture.selectors.health.MOST_CONCERNS", 1)
+    for table in ("mart.a", "mart.b"):
+        error = {"code": "COPY_FOREIGN", "message": "it is another table", "hint": ""}
+        stored(create_copy(dataset=airport, to=bi, table=table), status="failed", error=error)
+    (concern,) = failed_copies()
+    assert "There are more such findings than the 1 listed." in concern.text
