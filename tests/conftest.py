@@ -13,6 +13,7 @@ __all__ = ["browser", "page"]
 
 pytest_plugins = [
     "tests.fixtures.jobs",
+    "tests.fixtures.live_server",
     "tests.fixtures.outside_servers",
     "tests.fixtures.source_database",
     "tests.fixtures.spark",
