@@ -3,7 +3,7 @@
 import pytest
 
 from tests.architecture.services.test_reports import rename
-from tests.architecture.world import World, customers_built, make_world
+from tests.architecture.world import World, customers_built, make_world, remembered_in
 from tests.database.row_cache import remembered
 
 
@@ -16,7 +16,7 @@ def world(db) -> World:
 @pytest.fixture
 def built(world) -> World:
     """The same, with a historized dataset that is described and built."""
-    vars(world).update(vars(remembered("customers of these people", lambda: customers_built(world))))
+    remembered_in(world, "customers of these people", lambda: customers_built(world))
     return world
 
 

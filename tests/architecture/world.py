@@ -4,9 +4,9 @@ The warehouse keeps shapes of tables and does steps as ``becomes`` says, so a wh
 carried out without Spark. It stands in for the loader: what it shows is handed over as observations.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
@@ -35,6 +35,8 @@ from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import create_schema, create_target_column, create_target_dataset
 from tests.database.row_cache import remembered
 from tests.metadata.contracts import sales_mart
+
+T = TypeVar("T")
 
 
 class Killed(BaseException):
@@ -190,6 +192,13 @@ def make_world() -> World:
         person("olga", Role.OPERATOR),
         Warehouse(current_environment()),
     )
+
+
+def remembered_in(world: World, name: str, make: Callable[[], T]) -> T:
+    """Return what ``make`` returns, with its rows written and its changes of the world; ``name`` identifies it."""
+    made, after = remembered(name, lambda: (make(), world))
+    vars(world).update(vars(after))
+    return made
 
 
 def customers_built(world: World) -> World:

@@ -52,6 +52,7 @@ def test_the_data_folder_is_the_sessions_own():
     assert Path(settings.WAREHOUSE).is_relative_to(settings.DATA_DIR)
 
 
+@pytest.mark.full
 def test_session_ignores_variables_of_the_shell(tmp_path):
     (tmp_path / "test_inside.py").write_text(
         "import os\n"
@@ -70,6 +71,7 @@ def test_session_ignores_variables_of_the_shell(tmp_path):
     assert run_pytest(tmp_path, mode="none", **shell).returncode == 0
 
 
+@pytest.mark.full
 def test_the_number_of_examples_reaches_the_tests(tmp_path):
     (tmp_path / "test_inside.py").write_text(
         "import os\ndef test_inside():\n    assert os.environ['ELEVATA_SPARK_EXAMPLES'] == '8'\n"
@@ -78,6 +80,7 @@ def test_the_number_of_examples_reaches_the_tests(tmp_path):
 
 
 @pytest.mark.services
+@pytest.mark.full
 def test_missing_server_fails_the_session_with_a_hint(tmp_path):
     done = run_pytest(tmp_path, mode="postgres_redis", PATH=str(tmp_path))
     assert done.returncode == 4
@@ -92,6 +95,7 @@ def test_an_unknown_mode_is_refused(tmp_path):
 
 
 @pytest.mark.services
+@pytest.mark.full
 def test_servers_end_with_a_session_that_dies(tmp_path):
     """Check that the servers of an inner session stop after it dies; it reports their addresses."""
     (tmp_path / "test_inside.py").write_text(
@@ -110,6 +114,7 @@ def test_servers_end_with_a_session_that_dies(tmp_path):
 
 
 @pytest.mark.services
+@pytest.mark.full
 def test_a_failing_session_removes_its_folder(tmp_path):
     (tmp_path / "test_inside.py").write_text(
         "import os\n"

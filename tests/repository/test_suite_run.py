@@ -44,6 +44,7 @@ def test_test_that_passes_at_its_second_try_is_listed_as_unstable(project: Path)
     ]
 
 
+@pytest.mark.full
 def test_a_test_that_fails_twice_fails_the_part(project: Path):
     (project / "test_wrong.py").write_text("def test_wrong():\n    assert False\n")
     result = run_part([EVERY_TEST])
@@ -51,12 +52,14 @@ def test_a_test_that_fails_twice_fails_the_part(project: Path):
     assert result.lines()[-2:] == ["failed: test_wrong.py::test_wrong", "0 passed, 1 failed"]
 
 
+@pytest.mark.full
 def test_a_file_that_cannot_be_collected_fails_the_part_without_a_second_try(project: Path):
     (project / "test_broken.py").write_text("import missing_module\n")
     (project / "test_sound.py").write_text("def test_sound():\n    pass\n")
     assert run_part([EVERY_TEST]).exit_code != 0
 
 
+@pytest.mark.full
 def test_a_test_that_ends_its_process_is_run_once_more(project: Path):
     (project / "test_crash.py").write_text(
         "import os\n"
@@ -70,12 +73,14 @@ def test_a_test_that_ends_its_process_is_run_once_more(project: Path):
     assert run_part([EVERY_TEST]).unstable == ["test_crash.py::test_crash"]
 
 
+@pytest.mark.full
 def test_part_without_tests_fails_and_an_empty_pass_does_not(project: Path):
     assert run_part([EVERY_TEST]).exit_code == 5
     (project / "test_sound.py").write_text("def test_sound():\n    pass\n")
     assert run_part([EVERY_TEST, Pass("none", "nothing")]).exit_code == 0
 
 
+@pytest.mark.full
 def test_files_not_started_in_time_are_listed_as_left_out(project: Path, monkeypatch: pytest.MonkeyPatch):
     for name in "abcdef":
         (project / f"test_{name}.py").write_text("def test_first():\n    pass\ndef test_second():\n    pass\n")

@@ -112,10 +112,12 @@ def run_command(*words: str) -> str:
     return f"import sys; sys.argv = ['elevata', *{list(words)!r}]; from elevata.command_line import main; main()"
 
 
+@pytest.mark.full
 def test_installed_wheel_passes_the_system_check(installed):
     assert "no issues" in installed.run(run_command("check"), ELEVATA_DATA_DIR=str(installed.home / "data"))
 
 
+@pytest.mark.full
 def test_installed_wheel_keeps_its_data_in_the_home_of_the_user(installed):
     code = "from elevata.core.data_folder import data_dir; print(data_dir())"
     assert installed.run(code) == str(installed.home / ".local" / "share" / "elevata" / "main")
@@ -123,12 +125,14 @@ def test_installed_wheel_keeps_its_data_in_the_home_of_the_user(installed):
     assert installed.run(code, ELEVATA_DATA_DIR="/srv/data") == "/srv/data"
 
 
+@pytest.mark.full
 def test_installed_wheel_sets_up_java_jars_and_database_only(installed):
     code = "from elevata.bootstrap.command import STEPS_OF_A_WHEEL, STEPS; print(*STEPS_OF_A_WHEEL)"
     assert installed.run(code) == "java jars database"
     assert "--with-tests" not in installed.run("from elevata.bootstrap.command import _parser; _parser().print_help()")
 
 
+@pytest.mark.full
 def test_installed_wheel_finds_templates_static_files_and_the_protocol(installed):
     code = """
 import os; os.environ["DJANGO_SETTINGS_MODULE"] = "elevata.settings"

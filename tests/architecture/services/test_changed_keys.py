@@ -17,7 +17,7 @@ from metadata.selectors.dataset_states import dataset_state
 from metadata.services.datasets.targets import create_target_column
 from metadata.services.deletion import delete_dataset
 from metadata.services.lifecycle import rename_dataset, retire_dataset
-from tests.architecture.world import World, customers, person
+from tests.architecture.world import World, customers, person, remembered_in
 
 pytestmark = pytest.mark.django_db
 
@@ -31,6 +31,11 @@ def customer() -> TargetDataset:
 @pytest.fixture
 def moved(world) -> World:
     """Built under another name, renamed, deleted, and described anew under that name."""
+    remembered_in(world, "customers described anew", lambda: describe_anew(world))
+    return world
+
+
+def describe_anew(world: World) -> None:
     customers(world.author, name="rc_crm_person")
     world.executed()
     made = TargetDataset.objects.get(name="rc_crm_person")
@@ -41,7 +46,6 @@ def moved(world) -> World:
         delete_dataset(dataset=customer(), expected_version=customer().version)
         customers(world.author)
     assert str(customer().key) not in world.warehouse.shapes
-    return world
 
 
 def add_region(world: World, by=None) -> None:

@@ -19,7 +19,15 @@ from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_dataset
 from tests.architecture.services.test_automatic_changes import pending
 from tests.architecture.services.test_reports import rename
-from tests.architecture.world import World, customers_built, make_world, person, put_policy_in_force
+from tests.architecture.world import (
+    World,
+    customers_built,
+    make_world,
+    person,
+    put_policy_in_force,
+    remembered_in,
+)
+from tests.database.row_cache import remembered
 
 pytestmark = pytest.mark.django_db
 TABLES = ("rawcore.rc_crm_customer", "rawcore.rc_crm_customer_hist")
@@ -28,6 +36,10 @@ TABLES = ("rawcore.rc_crm_customer", "rawcore.rc_crm_customer_hist")
 @pytest.fixture
 def open_world(db) -> World:
     """World with customers, in an environment with open readers."""
+    return remembered("customers for open readers", made_open)
+
+
+def made_open() -> World:
     world = make_world()
     put_policy_in_force(world.environment, {"readers": OPEN})
     return customers_built(world)
@@ -182,6 +194,11 @@ def test_undo_of_a_rename_enables_no_feature(open_world, report):
 @pytest.fixture
 def closed_world(built) -> World:
     """World whose tables got features before its environment had open readers."""
+    remembered_in(built, "customers with features", lambda: add_features(built))
+    return built
+
+
+def add_features(built: World) -> None:
     rename(built, "full_name", "display_name")
     built.executed()
     columns = {column.name: column for column in TargetColumn.objects.filter(dataset__name="rc_crm_customer")}
@@ -191,7 +208,6 @@ def closed_world(built) -> World:
         )
     built.executed()
     put_policy_in_force(built.environment, {"readers": OPEN})
-    return built
 
 
 def test_report_that_drops_unsupported_features_needs_approval(closed_world):

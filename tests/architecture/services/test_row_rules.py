@@ -27,6 +27,7 @@ from metadata.services.sources import (
 )
 from tests.architecture.older_states import store_as_older_release
 from tests.architecture.world import World, committed, make_world, person
+from tests.database.row_cache import remembered
 from tests.database.seals import seal_as_written
 
 pytestmark = pytest.mark.django_db
@@ -37,6 +38,10 @@ ORDER, LINE = "rawcore.rc_shop_order", "rawcore.rc_shop_line"
 @pytest.fixture
 def world(db) -> World:
     """Orders from a database and their lines, both historized, with a check and a reference, built."""
+    return remembered("orders and lines with rules", orders_and_lines)
+
+
+def orders_and_lines() -> World:
     world = make_world()
     with acting_as(world.author):
         system = create_system(name="Shop", short_name="shop", kind="jdbc", location="postgresql://reader@db:5432/shop")

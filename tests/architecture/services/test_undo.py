@@ -34,7 +34,7 @@ from metadata.services.datasets.targets import create_target_column, update_targ
 from metadata.services.lifecycle import rename_dataset, retire_column
 from tests.architecture.executions import customer
 from tests.architecture.services.test_reports import rename
-from tests.architecture.world import World, agree_on_policy, customers, person
+from tests.architecture.world import World, agree_on_policy, customers, person, remembered_in
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory
 
 pytestmark = pytest.mark.django_db
@@ -85,6 +85,10 @@ def ordinals(record: ExecutionRecord, op: str) -> list[int]:
 
 @pytest.fixture
 def renamed(built: World) -> ExecutionRecord:
+    return remembered_in(built, "a rename to undo", lambda: record_of_a_rename(built))
+
+
+def record_of_a_rename(built: World) -> ExecutionRecord:
     rename(built, "full_name", "display_name")
     return built.executed().record
 
@@ -92,6 +96,10 @@ def renamed(built: World) -> ExecutionRecord:
 @pytest.fixture
 def both(built: World) -> ExecutionRecord:
     """A rename of one column, and another one that got wider, which comes first."""
+    return remembered_in(built, "a rename and a widening to undo", lambda: record_of_both(built))
+
+
+def record_of_both(built: World) -> ExecutionRecord:
     rename(built, "full_name", "display_name")
     widen(built, "balance", "decimal(12,2)")
     return built.executed().record

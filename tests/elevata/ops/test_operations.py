@@ -336,6 +336,7 @@ def test_documented_installation_passes_check_deploy(
     assert "no issues" in shell(check, **variables)
 
 
+@pytest.mark.full
 def test_deploy_check_reports_faulty_settings(shell: Callable[..., str], monkeypatch) -> None:
     in_files(monkeypatch)
     text = shell(manage("check --deploy"), CELERY_BROKER_URL="redis://redis:6379/0", ELEVATA_METRICS_ALLOW="0.0.0.0/0")

@@ -71,6 +71,7 @@ def least(needed: Needs | None) -> Role:
     return min((role for role in Role if may(role, needed)), key=lambda role: len(ROLES[role]))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("everything", [False, pytest.param(True, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("role", Role)
 def test_role_is_accepted_for_its_permissions_and_refused_otherwise(role: Role, everything: bool, addresses: Addresses):  # noqa: F811

@@ -292,6 +292,7 @@ def test_every_route_has_a_rule():
     assert route_names() == sorted(RULES)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", RULES)
 def test_route_answers_an_anonymous_user_as_its_rule_expects(answered: Callable[[str, str], Answer], name: str):
     check(answered("client", name), RULES[name].anonymous)

@@ -63,7 +63,7 @@ def installation(folder: Path, **variables: str) -> Iterator[Installation]:
         for name, value in {"ELEVATA_SOURCE_HOSTS": "127.0.0.1", **variables}.items():
             patch.setenv(name, value)
         made = make_installation(folder)
-        with working(made, compiled=True):
+        with working(made):
             yield made
 
 

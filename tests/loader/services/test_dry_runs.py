@@ -27,6 +27,7 @@ from loader.runner.sweep import sweep
 from loader.runner.worker import Workplace
 from loader.services.dry_runs import perform_dry_run
 from metadata.services.lifecycle import rename_column
+from tests.database.row_cache import remembered
 from tests.loader.airports import column
 from tests.loader.processes import wait_until
 from tests.loader.services.loads.test_load_work import perform, queued
@@ -37,6 +38,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def preview(airports, runner) -> Preview:
     """Preview of a report that renames a column of a historized table."""
+    return remembered("preview of a renamed column", lambda: renaming_preview(runner))
+
+
+def renaming_preview(runner) -> Preview:
     perform(queued(), runner)
     renamed = column("rawcore.rc_air_airport.name")
     rename_column(column=renamed, name="title", expected_version=renamed.version)

@@ -189,9 +189,7 @@ UNRECORDED = {
 
 
 @pytest.mark.parametrize(("stored", "described", "expected"), UNRECORDED.values(), ids=UNRECORDED)
-def test_older_state_takes_over_all_rules_except_the_keep_mode(
-    stored: Any, described: Any, expected: Any
-) -> None:
+def test_older_state_takes_over_all_rules_except_the_keep_mode(stored: Any, described: Any, expected: Any) -> None:
     row = {name: value for name, value in as_row(kept(stored)).items() if name != "rules_recorded"}
     older = of_row(row)
     assert not older.rules_recorded

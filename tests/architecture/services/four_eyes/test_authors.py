@@ -1,6 +1,7 @@
 """Four eyes: whoever moved what a dataset is to be cannot approve it, wherever the edit was made."""
 
 import pytest
+from django.contrib.auth.models import User
 
 from architecture.domain.operations import operation_of
 from architecture.domain.refusals import Refused
@@ -28,7 +29,7 @@ from metadata.services.sources import (
     update_system,
 )
 from tests.architecture.services.test_reports import column, rename
-from tests.architecture.world import Killed, World, agree_on_policy, customers, person
+from tests.architecture.world import Killed, World, agree_on_policy, customers, person, remembered_in
 
 pytestmark = pytest.mark.django_db
 
@@ -38,6 +39,10 @@ CUSTOMER = "rawcore.rc_crm_customer"
 @pytest.fixture
 def eve(built):
     """She may edit and approve, in an environment that asks for an approval of everything."""
+    return remembered_in(built, "eve of an environment with four eyes", lambda: eve_with_four_eyes(built))
+
+
+def eve_with_four_eyes(built: World) -> User:
     need = {"count": 1, "role": "approver"}
     policies = {
         "approvals": {"safe": need, "review": need, "destructive": need},
@@ -155,6 +160,10 @@ def test_user_who_renamed_a_parent_before_the_reference_is_no_author(built, eve)
 @pytest.fixture
 def source(built, eve) -> SourceDataset:
     """A source dataset of Ada's, with its targets, built."""
+    return remembered_in(built, "source of Ada", lambda: built_source(built))
+
+
+def built_source(built: World) -> SourceDataset:
     with acting_as(built.author):
         system = create_system(name="Airports", short_name="air")
         made = create_source_dataset(system=system, name="airport", location="a.csv")

@@ -79,7 +79,6 @@ def test_duckdb_file_of_others_or_in_use_is_not_touched(spark, tmp_path, monkeyp
     assert item.copy(item.target(DUCKDB, location=str(own)))["row_count"] == 4
 
 
-@pytest.mark.core
 def test_delta_folder_has_a_table_without_sensitive_columns(spark, tmp_path):
     lake = tmp_path / "lake"
     item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))

@@ -335,7 +335,6 @@ def test_tombstones_and_in_place_updates_give_the_expected_versions(spark, tmp_p
     assert event["counts"]["reappeared"] == 1
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("large", [False, by_night(True)])
 def test_late_feed_row_splits_its_version_and_rawcore_keeps_the_newest(spark, tmp_path, monkeypatch, large):
     columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}

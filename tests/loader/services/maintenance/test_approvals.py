@@ -31,6 +31,7 @@ from loader.services.maintenance.quarantine import request_quarantine
 from loader.services.maintenance.reverts import request_revert
 from loader.services.maintenance.vacuums import request_vacuum
 from tests.architecture.world import put_policy_in_force
+from tests.database.row_cache import remembered
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,13 +41,17 @@ COMMON = {"dataset": AIRPORT, "reason": "the source sent test data", "wake_worke
 
 @pytest.fixture(autouse=True)
 def four_eyes(airports: Any) -> None:
+    remembered("four eyes for maintenance", approvals_of_maintenance)
+
+
+def approvals_of_maintenance() -> None:
     put_policy_in_force(current_environment(), {"maintenance": {"count": 1}})
 
 
 @pytest.fixture
 def eve(airports: Any) -> Any:
     """Operator who could approve, too."""
-    return create_user(name="eve", roles=["operator", "editor", "approver"])
+    return remembered("eve", lambda: create_user(name="eve", roles=["operator", "editor", "approver"]))
 
 
 @pytest.fixture

@@ -78,7 +78,6 @@ def item(spark, tmp_path) -> Changing:
     return made
 
 
-@pytest.mark.core
 def test_each_version_is_read_once_and_its_operations_make_the_history(item):
     assert item.run(1)["counts"]["rows"] == 3
     item.sql(
