@@ -77,9 +77,8 @@ class PackedFile:
                     written += len(chunk)
                     budget.left -= len(chunk)
                     if budget.left < 0:
-                        message = (
-                            f"the files become larger than {settings.BATCH_MAX_UNPACKED_BYTES:,} bytes, with {self.name}"
-                        )
+                        limit = settings.BATCH_MAX_UNPACKED_BYTES
+                        message = f"the files become larger than {limit:,} bytes, with {self.name}"
                         raise Refusal("TOO_LARGE_UNPACKED", message, file=self.name)
                     yield chunk
             except (OSError, pa.ArrowException) as error:

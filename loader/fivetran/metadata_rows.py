@@ -95,7 +95,7 @@ def _type_tags(column: Column) -> list[str]:
 
 
 def classify_like(column: SourceColumn, *, like: SourceColumn) -> None:
-    """Classify a column and those generated from it at least as another, which users may have classified in any layer."""
+    """Classify a column and those generated from it at least as another, which may be classified in any layer."""
     rows: list[Any] = [  # columns of targets and of the source
         *(target for row in (like, column) for target in generated_columns(row, naming.PREFIXES)),
         *(like, column),

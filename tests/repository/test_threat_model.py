@@ -31,6 +31,8 @@ _BEYOND_TESTS = (
     "New files of a warehouse outside the data folder",
     "Spark's readers of Kafka and of databases resolve",
     "Whoever may write to a Hive metastore",
+    "Sessions of single sign-on end with the session here",
+    "A report that copies sensitive columns",
     "Rules, row security and triggers on tables other",
     "Reads share the processor and the disk",
     "Reads of commands without a user",

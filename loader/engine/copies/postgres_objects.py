@@ -168,6 +168,10 @@ class KeptObjects:
             moved = _on_table(text, name)
             if not connection.tried(moved):
                 warnings.append(f"of {table} the index {schema}.{index} was left out, which does not fit any more")
+        return warnings + self._restore_views(connection, table)
+
+    def _restore_views(self, connection: Statements, table: str) -> list[str]:
+        warnings = []
         for view in self.views:
             if not connection.tried(view.create()):
                 warnings.append(f"the view {view.name} was dropped, which does not fit {table} any more")
@@ -191,9 +195,7 @@ def revoke_defaults(connection: Statements, table: str) -> None:
 def _secured(connection: Statements, table: str) -> tuple[str, ...]:
     """Return the statements that create a table's policies and switch its row security on."""
     statements, relation = [], qualified(table)
-    for name, kind, command, roles, using, check in connection.rows(
-        _POLICIES.format(of_class=_CLASS), *_parts(table)
-    ):
+    for name, kind, command, roles, using, check in connection.rows(_POLICIES.format(of_class=_CLASS), *_parts(table)):
         conditions = (f" USING ({using})" if using else "") + (f" WITH CHECK ({check})" if check else "")
         statements.append(f"CREATE POLICY {name} ON {relation} AS {kind} FOR {command} TO {roles}{conditions}")
     ((is_on, is_forced),) = connection.rows(_ROW_SECURITY.format(of_class=_CLASS), *_parts(table))

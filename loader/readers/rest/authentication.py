@@ -17,7 +17,6 @@ from loader.readers.rest.refusals import RequestContext
 from metadata.domain.sources.rest_addresses import origin_of
 from metadata.domain.sources.system_options import API_KEY, BASIC, NO_SIGN_IN, OAUTH2, system_options
 
-
 _LONGEST_EXPIRATION = 10 * 365 * 86_400  # seconds
 
 

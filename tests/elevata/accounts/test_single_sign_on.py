@@ -14,8 +14,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.test import Client
 
+from elevata.accounts import single_sign_on_provider
 from elevata.accounts.actors import acting_as
 from elevata.accounts.models import Identity, RoleGrant
+from elevata.accounts.openid_connect import ProviderBackend
 from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Role
 from elevata.accounts.services import single_sign_on_users
@@ -28,8 +30,6 @@ from elevata.accounts.services.users import (
     grant_role,
     link_identity,
 )
-from elevata.accounts import single_sign_on_provider
-from elevata.accounts.openid_connect import ProviderBackend
 from elevata.accounts.single_sign_on_provider import Provider, asking_provider, provider_of_environment
 from elevata.audit.models import ChangeLogEntry
 from tests.elevata.accounts.identity_provider import CLIENT, SECRET, LocalProvider, new_key

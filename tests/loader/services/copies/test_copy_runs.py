@@ -155,7 +155,9 @@ def test_sensitive_columns_go_to_no_other_place_than_the_executed_one(bi, runner
     column = airport().columns.get(name="name")
     update_target_column(column=column, expected_version=column.version, pii=True)
     copy = create_copy(dataset=airport(), to=bi, sensitive="include")
-    write_applied(environment=current_environment(), state=dataset_state(airport()), versions={}, execution=None, through=0)
+    write_applied(
+        environment=current_environment(), state=dataset_state(airport()), versions={}, execution=None, through=0
+    )
     copied(runner)
     assert "name" in sent_columns(script)
     move(copy)
