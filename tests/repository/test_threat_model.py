@@ -34,7 +34,6 @@ _BEYOND_TESTS = (
     "Sessions of single sign-on end with the session here",
     "A report that copies sensitive columns",
     "Rules, row security and triggers on tables other",
-    "Reads share the processor and the disk",
     "Reads of commands without a user",
     "With SQLite, other writers wait",
     "An editor sees samples of everything",
