@@ -136,7 +136,7 @@ def endpoints_of(provider: Provider) -> Endpoints:
     known = _known_endpoints(provider.issuer)
     if known is None:
         with asking_provider():
-            known = _known_endpoints(provider.issuer) or _remembered(provider.issuer)
+            known = _known_endpoints(provider.issuer) or _discover_and_cache(provider.issuer)
     if isinstance(known, ProviderProblem):
         raise known
     return known
@@ -148,7 +148,7 @@ def _known_endpoints(issuer: str) -> Endpoints | ProviderProblem | None:
     return known if monotonic() - at <= seconds else None
 
 
-def _remembered(issuer: str) -> Endpoints | ProviderProblem:
+def _discover_and_cache(issuer: str) -> Endpoints | ProviderProblem:
     known: Endpoints | ProviderProblem
     try:
         known = _discover(issuer)

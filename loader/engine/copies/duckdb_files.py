@@ -88,7 +88,7 @@ class DuckDbCopy:
         target, columns = self.target, self.rows.columns(self.target)
         schema, register = target.table.partition(".")[0], quote_standard_identifier(REGISTER)
         with _connected(beside) as new:
-            _close(new, read=[self.file, Path(f"{self.file}.wal")], folders=[parquet])
+            _restrict(new, read=[self.file, Path(f"{self.file}.wal")], folders=[parquet])
             if self.file.exists():
                 new.execute(f"ATTACH {quote_standard_text(str(self.file))} AS {_OLD} (READ_ONLY)")
                 (own,) = new.execute("SELECT current_database()").fetchone()
@@ -157,7 +157,7 @@ class DuckDbCopy:
             ) from None
         try:
             connection.execute("SET TimeZone = 'UTC'")
-            _close(connection)
+            _restrict(connection)
             yield connection
         finally:
             connection.close()
@@ -175,8 +175,8 @@ def _connected(file: Path) -> Iterator[Any]:
         connection.close()
 
 
-def _close(connection: Any, *, read: Sequence[Path] = (), folders: Sequence[Path] = ()) -> None:
-    """Refuse all other files and addresses: a view of another program in the file may read any."""
+def _restrict(connection: Any, *, read: Sequence[Path] = (), folders: Sequence[Path] = ()) -> None:
+    """Let a connection read these files and folders only: a view of another program in the file may read any."""
     for name, places in (("allowed_paths", map(str, read)), ("allowed_directories", (f"{each}/" for each in folders))):
         connection.execute(f"SET {name} = [{', '.join(map(quote_standard_text, places))}]")
     connection.execute("SET enable_external_access = false")

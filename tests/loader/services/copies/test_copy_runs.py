@@ -200,6 +200,12 @@ def test_lost_copy_is_made_again(bi, runner):
     assert len(request_failed_copies(wake_worker=False)) == 1
 
 
+def test_location_with_a_pattern_is_refused(eve, runner):
+    system = create_system(name="P", short_name="p", kind="delta", location="{{ data_dir }}/copies/[ab]*")
+    create_copy(dataset=airport(), to=system)
+    assert copied(runner).error["code"] == "BAD_LOCATION"
+
+
 def test_location_outside_of_the_permitted_folders_fails_that_copy_alone(bi, runner, script):
     create_copy(dataset=airport(), to=bi)
     elsewhere = create_system(name="E", short_name="e", kind="delta", location="/somewhere/else")
