@@ -29,8 +29,8 @@ from metadata.models import (
     TargetSchema,
 )
 
-# Path from each kind of row to its schema. Objects outside the warehouse have none: sources need a role that is not
-# limited to a place.
+# Path from each kind of row to its schema. Objects outside the warehouse have none: sources, and copies, which write to
+# a system with its secret, need a role that is not limited to a place.
 _SCHEMA: dict[type[models.Model], Callable[[Any], TargetSchema | None]] = {
     System: lambda row: None,
     SourceDataset: lambda row: None,
@@ -42,7 +42,7 @@ _SCHEMA: dict[type[models.Model], Callable[[Any], TargetSchema | None]] = {
     ColumnInput: lambda row: row.column.dataset.schema,
     QualityCheck: lambda row: row.dataset.schema,
     Exposure: lambda row: row.dataset.schema,
-    DatasetCopy: lambda row: row.dataset.schema,
+    DatasetCopy: lambda row: None,
     Reference: lambda row: row.child.schema,
     ReferencePair: lambda row: row.reference.child.schema,
 }

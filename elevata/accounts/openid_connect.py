@@ -26,14 +26,27 @@ from mozilla_django_oidc.views import OIDCAuthenticationCallbackView, OIDCAuthen
 from elevata.accounts.actors import acting_as
 from elevata.accounts.services.single_sign_on_users import user_of_identity
 from elevata.accounts.sign_in import AccountBackend, sign_in_context
-from elevata.accounts.single_sign_on_provider import TIMEOUT, Endpoints, Provider, ProviderProblem, endpoints_of
+from elevata.accounts.single_sign_on_provider import (
+    TIMEOUT,
+    Endpoints,
+    Provider,
+    ProviderProblem,
+    asking_provider,
+    endpoints_of,
+)
 from elevata.core.errors import MetadataError
 
 log = logging.getLogger(__name__)
 _ALGORITHMS = ("RS256", "PS256", "ES256")
 _LEEWAY = 60  # seconds by which clocks may differ
 _REQUIRED = ["exp", "iat", "iss", "aud", "sub"]
-_ERRORS = (jwt.PyJWTError, requests.RequestException, SuspiciousOperation, ProviderProblem, ValueError, TypeError)
+_ERRORS = (
+    *(jwt.PyJWTError, requests.RequestException, SuspiciousOperation, ProviderProblem),
+    # Of answers that have another structure.
+    *(ValueError, TypeError, AttributeError, LookupError, RecursionError),
+)
+# Time for a sign-in at the provider, after which the session of its state ends.
+_SIGN_IN_SECONDS = 1800
 FAILED = "Single sign-on failed. Try again, or contact your administrator."
 
 
@@ -99,7 +112,9 @@ class ProviderBackend(_ProviderSettings, OIDCAuthenticationBackend):
         if request is None or not nonce or not code_verifier:
             return None
         try:
-            return super().authenticate(request, nonce=nonce, code_verifier=code_verifier)
+            _ = self.endpoints
+            with asking_provider():
+                return super().authenticate(request, nonce=nonce, code_verifier=code_verifier)
         except MetadataError as refusal:
             log.warning("single sign-on was refused: %s", refusal.code)
             request.sso_refused = refusal.message  # type: ignore[attr-defined]  # read by the callback's view
@@ -187,10 +202,13 @@ class SingleSignOn(_ProviderSettings, OIDCAuthenticationRequestView):
     def get(self, request: HttpRequest) -> HttpResponse:
         configured()
         try:
-            return super().get(request)
+            answer = super().get(request)
         except ProviderProblem as error:
             log.warning("single sign-on: %s", error)
             return refused(request, "The single sign-on provider does not respond. Try again later.", 503)
+        if not request.user.is_authenticated:
+            request.session.set_expiry(_SIGN_IN_SECONDS)
+        return answer
 
 
 @method_decorator([never_cache, login_not_required], name="dispatch")
@@ -207,6 +225,11 @@ class SingleSignOnCallback(_ProviderSettings, OIDCAuthenticationCallbackView):
                 request.session.modified = True
             return self.login_failure()
         return super().get(request)
+
+    def login_success(self) -> HttpResponse:
+        answer = super().login_success()
+        self.request.session.set_expiry(None)
+        return answer
 
     def login_failure(self) -> HttpResponse:
         return refused(self.request, getattr(self.request, "sso_refused", "") or FAILED, 403)

@@ -5,10 +5,12 @@ so that the web process can start while the provider is down.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from threading import BoundedSemaphore
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +22,11 @@ from elevata.accounts.roles import Role
 
 TIMEOUT = 10  # seconds
 _CACHE_SECONDS = 3600  # seconds
+# A provider that did not answer is not asked again for this time.
+_FAILED_SECONDS = 5
+# Whoever is not signed in can cause requests to the provider: at most so many threads of a process wait for it.
+_MOST_AT_ONCE, _WAIT_SECONDS = 2, 2.0
+_slots = BoundedSemaphore(_MOST_AT_ONCE)
 
 
 class ProviderProblem(Exception):
@@ -107,7 +114,18 @@ def _roles(text: str) -> dict[Role, frozenset[str]]:
     return groups
 
 
-_endpoints: dict[str, tuple[float, Endpoints]] = {}
+@contextmanager
+def asking_provider() -> Iterator[None]:
+    """Limit the threads that wait for the provider. Raises ProviderProblem while others wait."""
+    if not _slots.acquire(timeout=_WAIT_SECONDS):
+        raise ProviderProblem(f"{_MOST_AT_ONCE} other requests wait for the provider")
+    try:
+        yield
+    finally:
+        _slots.release()
+
+
+_endpoints: dict[str, tuple[float, Endpoints | ProviderProblem]] = {}
 
 
 def endpoints_of(provider: Provider) -> Endpoints:
@@ -115,10 +133,28 @@ def endpoints_of(provider: Provider) -> Endpoints:
 
     Raises ProviderProblem if it does not answer.
     """
-    at, known = _endpoints.get(provider.issuer, (0.0, None))
-    if known is None or monotonic() - at > _CACHE_SECONDS:
-        known = _discover(provider.issuer)
-        _endpoints[provider.issuer] = (monotonic(), known)
+    known = _known_endpoints(provider.issuer)
+    if known is None:
+        with asking_provider():
+            known = _known_endpoints(provider.issuer) or _discover_and_cache(provider.issuer)
+    if isinstance(known, ProviderProblem):
+        raise known
+    return known
+
+
+def _known_endpoints(issuer: str) -> Endpoints | ProviderProblem | None:
+    at, known = _endpoints.get(issuer, (0.0, None))
+    seconds = _FAILED_SECONDS if isinstance(known, ProviderProblem) else _CACHE_SECONDS
+    return known if monotonic() - at <= seconds else None
+
+
+def _discover_and_cache(issuer: str) -> Endpoints | ProviderProblem:
+    known: Endpoints | ProviderProblem
+    try:
+        known = _discover(issuer)
+    except ProviderProblem as problem:
+        known = problem
+    _endpoints[issuer] = (monotonic(), known)
     return known
 
 

@@ -10,7 +10,7 @@ NO_KEY, BAD_KEY     the request has no key for the file, or one that has not 32 
 WRONG_KEY           the file cannot be decrypted with its key
 TRUNCATED_FILE      the file ends early
 UNREADABLE_FILE     the file is not packed as the request says
-TOO_LARGE_UNPACKED  the file becomes larger than ELEVATA_BATCH_MAX_UNPACKED_BYTES
+TOO_LARGE_UNPACKED  the files of a request become larger than ELEVATA_BATCH_MAX_UNPACKED_MB together
 ==================  ==================================================================================
 """
 
@@ -39,6 +39,17 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _AGAIN = "Sync again; Fivetran sends the file anew."
 
 
+@dataclass
+class Budget:
+    """Bytes that the files of one request may still become."""
+
+    left: int
+
+    @classmethod
+    def of_settings(cls) -> "Budget":
+        return cls(settings.BATCH_MAX_UNPACKED_BYTES)
+
+
 @dataclass(frozen=True)
 class PackedFile:
     """File of a request. ``key`` is None for a file that is not encrypted; ``compression`` is none, zstd or gzip."""
@@ -51,9 +62,9 @@ class PackedFile:
     def name(self) -> str:
         return os.path.basename(self.path)
 
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self, budget: Budget) -> Iterator[bytes]:
         """Yield the content in pieces of at most one megabyte. Raise Refusal."""
-        written, limit = 0, settings.BATCH_MAX_UNPACKED_BYTES
+        written = 0
         with ExitStack() as streams:
             stream: Any = streams.enter_context(open_permitted(self.path))  # Any: files of Python and of Arrow
             if self.key is not None:
@@ -64,10 +75,11 @@ class PackedFile:
                     stream = streams.enter_context(pa.CompressedInputStream(source, self.compression))
                 while chunk := stream.read(_CHUNK):
                     written += len(chunk)
-                    if written > limit:
-                        raise Refusal(
-                            "TOO_LARGE_UNPACKED", f"{self.name} becomes larger than {limit:,} bytes", file=self.name
-                        )
+                    budget.left -= len(chunk)
+                    if budget.left < 0:
+                        limit = settings.BATCH_MAX_UNPACKED_BYTES
+                        message = f"the files become larger than {limit:,} bytes, with {self.name}"
+                        raise Refusal("TOO_LARGE_UNPACKED", message, file=self.name)
                     yield chunk
             except (OSError, pa.ArrowException) as error:
                 raise self._unreadable(error, is_begin=not written) from error

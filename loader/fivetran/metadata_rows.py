@@ -95,8 +95,11 @@ def _type_tags(column: Column) -> list[str]:
 
 
 def classify_like(column: SourceColumn, *, like: SourceColumn) -> None:
-    """Classify a column and those generated from it as another, which users may have classified in rawcore."""
-    rows: list[Any] = [*generated_columns(like, ("rawcore",)), like, column]  # columns of targets and of the source
+    """Classify a column and those generated from it at least as another, which may be classified in any layer."""
+    rows: list[Any] = [  # columns of targets and of the source
+        *(target for row in (like, column) for target in generated_columns(row, naming.PREFIXES)),
+        *(like, column),
+    ]
     levels = [row.sensitivity or getattr(row.dataset, "sensitivity", "") for row in rows]
     changes = {"pii": any(row.pii for row in rows), "sensitivity": max(levels, key=("", *LEVELS).index)}
     update_source_column(source_column=column, expected_version=column.version, **changes)

@@ -161,15 +161,13 @@ def copy_column(schema: str, name: str, old: str, new: str) -> SourceDataset:
 
 
 def copy_table(original: SourceDataset, table: Table) -> SourceDataset:
-    """Create a table with the classification of another's columns. One that was created so is unchanged.
+    """Create a table with the classification of another's columns. A table that has these columns only gets that.
 
     Raise Refusal TABLE_EXISTS for a table with other columns.
     """
-    known = known_table(table.schema, table.name)
-    if known is not None and described_table(known) == table:
-        return known
     with writing(f"copied by Fivetran from {original.name}"):
-        row = _create_table(table)
+        known = known_table(table.schema, table.name)
+        row = known if known is not None and described_table(known) == table else _create_table(table)
         for name in table.described:
             classify_like(column_of(row, name), like=column_of(original, name))
         return row

@@ -11,7 +11,7 @@ from elevata.jobs import states
 from loader.contract.refusals import Refusal
 from loader.domain.fivetran import SYNCED
 from loader.domain.queries.masking import without_any_value
-from loader.fivetran.files import PackedFile
+from loader.fivetran.files import Budget, PackedFile
 from loader.fivetran.metadata_rows import in_history_mode
 from loader.fivetran.pending_changes import refuse_waiting
 from loader.fivetran.tables import column_name, known_table, rawcore_of, target_names
@@ -43,7 +43,8 @@ def write_files(
     if not files:
         return
     run_id = new_run_id()
-    sent = (SentFile(kind, file.name, file.chunks()) for kind, file in files)
+    budget = Budget.of_settings()
+    sent = (SentFile(kind, file.name, file.chunks(budget)) for kind, file in files)
     batch = keep_batch(run_id=run_id, sent=sent, repeatable=False)
     try:
         names = {sent: name for sent, name in target_names(source).items() if sent != name}

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+from django.contrib.sessions.backends.db import SessionStore
+
 from architecture.services.outdated import check_reports
 from elevata.api.services import delete_old_responses
 from elevata.audit.services import chain
@@ -22,6 +24,7 @@ def sweep(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
     sweep_uploads()
     request_failed_copies()
     forget_old_events()
+    SessionStore.clear_expired()
     check_reports()
     # A process that died may have committed entries without sealing them.
     chain.seal()

@@ -53,6 +53,6 @@ def check_name(kind: str, name: str) -> None:
         raise MetadataError("too_long", f"{name!r} has {length} bytes; the target takes {longest} in a name", "table")
 
 
-def rule_of(*, system: str, table: str, sensitive: str) -> dict[str, str]:
-    """Return a copy with sensitive columns as a part of a dataset's state."""
-    return {"to": system, "table": table, "sensitive": sensitive}
+def rule_of(*, system: str, location: str, table: str, sensitive: str) -> dict[str, str]:
+    """Return a copy with sensitive columns as a part of a dataset's state: what is copied, and where to."""
+    return {"to": system, "at": location, "table": table, "sensitive": sensitive}

@@ -245,9 +245,14 @@ def _copy_rules(datasets: Collection[int]) -> Mapping[int, dict[str, dict[str, s
     rules: dict[int, dict[str, dict[str, str]]] = defaultdict(dict)
     rows = DatasetCopy.objects.filter(dataset__pk__among=datasets).exclude(sensitive=LEAVE_OUT)
     for row in rows.select_related("system").order_by("key") if datasets else ():
-        rule = rule_of(system=row.system.short_name, table=row.table, sensitive=row.sensitive)
-        rules[row.dataset_id][str(row.key)] = rule
+        rules[row.dataset_id][str(row.key)] = copy_rule(row)
     return rules
+
+
+def copy_rule(row: DatasetCopy) -> dict[str, str]:
+    """Return a copy as a part of its dataset's state."""
+    system = row.system
+    return rule_of(system=system.short_name, location=system.location, table=row.table, sensitive=row.sensitive)
 
 
 def rules_of_rows(

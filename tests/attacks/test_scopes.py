@@ -21,6 +21,7 @@ from loader.services.affected import notify_owners
 from loader.services.sources.checks import check_source
 from loader.services.sources.uploads import store_delivery, store_upload
 from metadata.models import SourceDataset, TargetDataset
+from metadata.services.copies import create_copy, delete_copy, update_copy
 from metadata.services.datasets.targets import create_schema
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, person
@@ -107,6 +108,27 @@ def test_owners_of_other_schemas_are_not_notified_by_schema_roles(eds: Client, a
     assert refused.value.code == "not_permitted"
     with acting_as(user), pytest.raises(Refusal, match="owner"):
         notify_owners(subject=subject_of("dataset", str(airport.key)), user=user)
+
+
+@pytest.mark.django_db
+def test_copies_to_a_system_refuse_schema_roles(eds: Client, airport: TargetDataset):
+    """A copy writes to its system with the system's secret, and replaces its own table there."""
+    bi = SystemFactory(short_name="bi", kind="jdbc", location="postgresql://bi@db.example.org/bi")
+    with acting_as(None):
+        copy = create_copy(dataset=airport, to=bi)
+    user = eds.get("/").wsgi_request.user
+    for act in (
+        lambda: create_copy(dataset=airport, to=bi, table="public.accounts"),
+        lambda: update_copy(copy=copy, expected_version=copy.version, table="public.accounts"),
+        lambda: delete_copy(copy=copy, expected_version=copy.version),
+    ):
+        with acting_as(user), pytest.raises(MetadataError) as refused:
+            act()
+        assert refused.value.code == "not_permitted"
+    asked = {"dataset": str(airport.key), "to": "bi", "table": "public.accounts"}
+    assert send(eds, "post", "copies/", asked).status_code == 403
+    page = eds.get(f"/datasets/{airport.key}/copies/").content.decode()
+    assert "Add copy" not in page
 
 
 def pages(patterns: list[URLPattern | URLResolver]) -> Iterator[type[Page]]:

@@ -16,7 +16,7 @@ from loader.engine.copies.postgres import Phase
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
 from loader.engine.pyspark_types import jvm_of
 from loader.engine.session import USER_METADATA
-from loader.engine.tables.tables import DeltaTable
+from loader.engine.tables.tables import DeltaTable, properties_of
 from metadata.domain.copies import CHANGES, REGISTER, REPLACE
 from metadata.domain.sql import quote_identifier
 
@@ -85,11 +85,38 @@ class DeltaCopy:
 
     def _owned(self) -> tuple[Registered | None, bool]:
         """Return the facts of the newest copy, and True if there is a table. Raise Refusal COPY_FOREIGN."""
-        exists = self.table.snapshot().version() >= 0
+        self._refuse_inside_of_table()
+        snapshot = self.table.snapshot()
+        exists = snapshot.version() >= 0
         row = self._registered(self.table) if exists else None
         taken = exists or self._has_files()
         rules.check_owner(self.target, self.target.table, self.target.location, exists=taken, row=row)
+        if exists:
+            self._refuse_constraints(snapshot)
         return row, exists
+
+    def _refuse_inside_of_table(self) -> None:
+        """Raise Refusal COPY_FOREIGN for a folder inside of another Delta table, whose vacuums remove its files."""
+        path, files = self._path(self.table.location)
+        parent = path.getParent()
+        while parent is not None:
+            if files.exists(jvm_of(self.session).org.apache.hadoop.fs.Path(parent, "_delta_log")):
+                raise Refusal(
+                    rules.FOREIGN,
+                    f"{self.target.table} in {self.target.location} is inside of the Delta table {parent.getName()}",
+                    hint="Give the copy or its system another folder.",
+                )
+            parent = parent.getParent()
+
+    def _refuse_constraints(self, snapshot: Any) -> None:
+        """Raise Refusal COPY_FOREIGN for a table with CHECK constraints: Spark would evaluate what others wrote."""
+        properties = properties_of(snapshot.metadata().configuration())
+        if any(key.lower().startswith("delta.constraints.") for key in properties):
+            raise Refusal(
+                rules.FOREIGN,
+                f"{self.target.table} in {self.target.location} has a CHECK constraint of another program",
+                hint="Drop the constraint, or remove the table by hand.",
+            )
 
     def _registered(self, table: DeltaTable) -> Registered | None:
         history = self.session.sql(f"DESCRIBE HISTORY {table.sql_name}").select("version", "userMetadata")

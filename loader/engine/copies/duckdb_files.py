@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,6 +88,7 @@ class DuckDbCopy:
         target, columns = self.target, self.rows.columns(self.target)
         schema, register = target.table.partition(".")[0], quote_standard_identifier(REGISTER)
         with _connected(beside) as new:
+            _restrict(new, read=[self.file, Path(f"{self.file}.wal")], folders=[parquet])
             if self.file.exists():
                 new.execute(f"ATTACH {quote_standard_text(str(self.file))} AS {_OLD} (READ_ONLY)")
                 (own,) = new.execute("SELECT current_database()").fetchone()
@@ -121,7 +122,9 @@ class DuckDbCopy:
     def _owned(self, connection: Any) -> Registered | None:
         """Return the table's row in ``elevata_copies``. Raise Refusal COPY_FOREIGN for a file or table of others."""
         known = connection.execute(
-            "SELECT 1 FROM information_schema.tables WHERE table_schema = 'main' AND table_name = ?", [REGISTER]
+            "SELECT 1 FROM information_schema.tables "
+            "WHERE table_schema = 'main' AND table_name = ? AND table_type = 'BASE TABLE'",
+            [REGISTER],
         ).fetchone()
         if known is None:
             raise Refusal(
@@ -131,8 +134,9 @@ class DuckDbCopy:
             )
         fields = connection.execute(_REGISTERED, [self.target.table]).fetchone()
         row = Registered(*fields) if fields is not None else None
-        exists = bool(_shape(connection, self.target.table))
-        rules.check_owner(self.target, self.target.table, str(self.file), exists=exists, row=row)
+        kind = _kind(connection, self.target.table)
+        row_of_table = row if kind in ("", "BASE TABLE") else None
+        rules.check_owner(self.target, self.target.table, str(self.file), exists=bool(kind), row=row_of_table)
         return row
 
     @contextmanager
@@ -153,6 +157,7 @@ class DuckDbCopy:
             ) from None
         try:
             connection.execute("SET TimeZone = 'UTC'")
+            _restrict(connection)
             yield connection
         finally:
             connection.close()
@@ -168,6 +173,24 @@ def _connected(file: Path) -> Iterator[Any]:
         yield connection
     finally:
         connection.close()
+
+
+def _restrict(connection: Any, *, read: Sequence[Path] = (), folders: Sequence[Path] = ()) -> None:
+    """Let a connection read these files and folders only: a view of another program in the file may read any."""
+    for name, places in (("allowed_paths", map(str, read)), ("allowed_directories", (f"{each}/" for each in folders))):
+        connection.execute(f"SET {name} = [{', '.join(map(quote_standard_text, places))}]")
+    connection.execute("SET enable_external_access = false")
+
+
+def _kind(connection: Any, table: str) -> str:
+    """Return the type of a table or view; empty without one of this name."""
+    schema, _, name = table.partition(".")
+    query = (
+        "SELECT table_type FROM information_schema.tables "
+        "WHERE table_catalog = current_database() AND table_schema = ? AND table_name = ?"
+    )
+    found = connection.execute(query, [schema, name]).fetchone()
+    return found[0] if found is not None else ""
 
 
 def _shape(connection: Any, table: str) -> list[tuple[str, str]]:

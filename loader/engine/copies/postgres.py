@@ -17,7 +17,7 @@ from loader.domain.engines import engine_of
 from loader.domain.sources.databases import CONNECT_SECONDS
 from loader.domain.sources.hosts import check_host
 from loader.engine.copies.copied_rows import CopiedRows
-from loader.engine.copies.postgres_objects import KeptObjects
+from loader.engine.copies.postgres_objects import KeptObjects, revoke_defaults
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
 from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.session import persisted, source_hosts
@@ -35,8 +35,10 @@ _LOCK_SECONDS = 300
 _SESSION = (
     "SET TIME ZONE 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET extra_float_digits = 1; "
     f"SET bytea_output = 'hex'; SET lock_timeout = '{_LOCK_SECONDS}s'; SET statement_timeout = 0; "
-    "SET idle_in_transaction_session_timeout = 0"
+    "SET idle_in_transaction_session_timeout = 0; SET standard_conforming_strings = on"
 )
+# Kinds of tables in PostgreSQL's catalog.
+_TABLES = ("r", "p")
 _ADDED, _GONE = "_new", "_gone"
 
 
@@ -109,7 +111,8 @@ class PostgresCopy:
     def __post_init__(self) -> None:
         self.place = str(_database(self.target).place)
         schema = self.connection.text("SELECT current_schema()") or "public"
-        self.register = qualified(f"{schema}.{REGISTER}")
+        self.register_table = f"{schema}.{REGISTER}"
+        self.register = qualified(self.register_table)
         self.beside = rules.beside(self.target)
         self.columns = self.rows.columns(self.target)
         self.warnings: list[str] = []
@@ -117,8 +120,16 @@ class PostgresCopy:
     # --- facts of the target ----------------------------------------------------------------------
 
     def registered(self, table: str) -> Registered | None:
-        if self.connection.text("SELECT to_regclass(?)", self.register) is None:
+        kind = self.kind_of(self.register_table)
+        if not kind:
             return None
+        if kind not in _TABLES:
+            # Its triggers would run with the rights of the user of copies, and its rows could name any table.
+            raise Refusal(
+                rules.FOREIGN,
+                f"{self.register_table} in {self.place} is no table of the user of copies",
+                hint="Remove it, or make that user its owner.",
+            )
         fields = "environment, dataset, version, run_id, row_count, checksum"
         rows = self.connection.rows(f"SELECT {fields} FROM {self.register} WHERE table_name = ?", table)
         if not rows:
@@ -127,9 +138,10 @@ class PostgresCopy:
         return Registered(environment, dataset, int(version), run_id, int(row_count), checksum)
 
     def kind_of(self, table: str) -> str:
-        """Return the kind of a relation in PostgreSQL's catalog; empty without one of this name."""
+        """Return the kind of a relation in PostgreSQL's catalog; ``-`` for one of another owner, empty without one."""
         query = (
-            "SELECT c.relkind FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            "SELECT CASE WHEN pg_catalog.pg_has_role(c.relowner, 'MEMBER') THEN c.relkind::text ELSE '-' END "
+            "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = ? AND c.relname = ?"
         )
         return self.connection.text(query, *_parts(table)) or ""
@@ -138,7 +150,7 @@ class PostgresCopy:
         """Return the row of a table in ``elevata_copies``. Raise Refusal COPY_FOREIGN for a table of others."""
         row, kind = self.registered(table), self.kind_of(table)
         rules.check_owner(self.target, table, self.place, exists=bool(kind), row=row)
-        if kind not in ("", "r", "p"):
+        if kind not in ("", *_TABLES):
             rules.check_owner(self.target, table, self.place, exists=True, row=None)
         return row
 
@@ -189,12 +201,15 @@ class PostgresCopy:
         schema = _parts(self.target.table)[0]
         if self.connection.text("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?", schema) is None:
             self.connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_standard_identifier(schema)}")
-        if self.connection.text("SELECT to_regclass(?)", self.register) is None:
+        if not self.kind_of(self.register_table):
             self.connection.execute(rules.create_register(self.register))
         row = self.owned(self.target.table)
         for suffix in ("", _ADDED, _GONE):
             self.connection.execute(f"DROP TABLE IF EXISTS {qualified(self.beside + suffix)}")
         self.connection.execute(rules.create_table(qualified(self.beside), self.columns))
+        if any(name and self.kind_of(name) for name in (self.target.table, self.target.former_table)):
+            # The new table gets the privileges of the former one.
+            revoke_defaults(self.connection, self.beside)
         same = self.shape(self.target.table) == self.shape(self.beside)
         self.connection.java.commit()
         return row, same
@@ -228,7 +243,7 @@ class PostgresCopy:
             self.connection.execute(f"DROP TABLE {qualified(table)}")
         self.connection.execute(f"ALTER TABLE {qualified(self.beside)} RENAME TO {name}")
         if kept is not None:
-            self.warnings += kept.restore(self.connection, table)
+            self.warnings += kept.restore(self.connection, table, self.place)
 
     def _follow_rename(self) -> None:
         """Give the table that has the copy's former name the present one; its views follow."""
@@ -265,6 +280,8 @@ class PostgresCopy:
             key_columns = [column for column in self.columns if column.key]
             self.connection.execute(rules.create_table(qualified(added), self.columns))
             self.connection.execute(rules.create_table(qualified(gone), key_columns))
+            for name in (added, gone):
+                revoke_defaults(self.connection, name)
             self.connection.java.commit()
             self._write(self.rows.changed(self.target, keys), added, tasks=1)
             self._write(keys, gone, tasks=1)

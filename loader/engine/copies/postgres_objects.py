@@ -21,6 +21,18 @@ _COLUMN_GRANTS = (
     "a.is_grantable::text, quote_ident(t.attname) FROM (SELECT c.oid, c.relowner {of_class}) c "
     "JOIN pg_catalog.pg_attribute t ON t.attrelid = c.oid, aclexplode(t.attacl) a WHERE a.grantee <> c.relowner"
 )
+_ROW_SECURITY = "SELECT c.relrowsecurity::text, c.relforcerowsecurity::text {of_class}"
+_POLICIES = (
+    "SELECT quote_ident(p.polname), CASE WHEN p.polpermissive THEN 'PERMISSIVE' ELSE 'RESTRICTIVE' END, "
+    "CASE p.polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE' "
+    "ELSE 'ALL' END, (SELECT string_agg(CASE r WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(r)) END, ', ') "
+    "FROM unnest(p.polroles) r), pg_get_expr(p.polqual, p.polrelid), pg_get_expr(p.polwithcheck, p.polrelid) "
+    "FROM (SELECT c.oid {of_class}) c JOIN pg_catalog.pg_policy p ON p.polrelid = c.oid ORDER BY p.oid"
+)
+_TRIGGERS = (
+    "SELECT quote_ident(t.tgname) FROM (SELECT c.oid {of_class}) c "
+    "JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid WHERE NOT t.tgisinternal ORDER BY t.oid"
+)
 _COMMENTS = (
     "SELECT quote_ident(t.attname), d.description FROM (SELECT c.oid {of_class}) c "
     "JOIN pg_catalog.pg_description d ON d.objoid = c.oid AND d.classoid = 'pg_catalog.pg_class'::regclass "
@@ -78,12 +90,14 @@ class KeptView:
 
 @dataclass(frozen=True)
 class KeptObjects:
-    """Grants, comments, constraints, indexes and views of a table.
+    """Row security, grants, comments, constraints, indexes and views of a table; triggers are only named.
 
-    ``granted`` are statements with ``{}`` for the quoted name of the table; ``views`` come before those over them.
+    ``secured`` and ``granted`` are statements; ``views`` come before those over them.
     """
 
+    secured: tuple[str, ...]
     granted: tuple[str, ...]
+    triggers: tuple[str, ...]
     constraints: tuple[tuple[str, str], ...]
     indexes: tuple[tuple[str, str], ...]
     views: tuple[KeptView, ...]
@@ -108,7 +122,15 @@ class KeptObjects:
             )
         )
         indexes = connection.rows(_INDEXES.format(of_class=_CLASS), *_parts(table))
-        return cls(_granted(connection, table, "TABLE"), tuple(constraints), tuple(indexes), views)
+        triggers = tuple(name for (name,) in connection.rows(_TRIGGERS.format(of_class=_CLASS), *_parts(table)))
+        return cls(
+            _secured(connection, table),
+            _granted(connection, table, "TABLE"),
+            triggers,
+            tuple(constraints),
+            tuple(indexes),
+            views,
+        )
 
     def drop_views(self, connection: Statements, place: str) -> None:
         """Drop the views. Raise Refusal COPY_BLOCKED for one that is not dropped for a copy."""
@@ -122,13 +144,23 @@ class KeptObjects:
         for view in reversed(self.views):
             connection.execute(f"DROP VIEW {qualified(view.name)}")
 
-    def restore(self, connection: Statements, table: str) -> list[str]:
-        """Create the objects again; return a warning for each that does not fit the new table."""
-        warnings = []
+    def restore(self, connection: Statements, table: str, place: str) -> list[str]:
+        """Create the objects again; return a warning for each that does not fit the new table.
+
+        Raise Refusal COPY_BLOCKED for row security that does not fit: without it, users would see all rows.
+        """
         name, schema = qualified(table), _parts(table)[0]
+        for statement in self.secured:
+            if not connection.tried(statement):
+                raise Refusal(
+                    "COPY_BLOCKED",
+                    f"the row security of {table} in {place} does not fit the new columns",
+                    hint="Change its policies, or drop them.",
+                )
+        warnings = [f"of {table} the trigger {trigger} was left out" for trigger in self.triggers]
         for statement in self.granted:
-            if not connection.tried(_of(statement, name)):
-                warnings.append(f"of {table} a grant or comment was left out: {_of(statement, name)}")
+            if not connection.tried(statement):
+                warnings.append(f"of {table} a grant or comment was left out: {statement}")
         for constraint, text in self.constraints:
             if not connection.tried(f"ALTER TABLE {name} ADD CONSTRAINT {constraint} {text}"):
                 warnings.append(f"of {table} the constraint {constraint} was left out, which does not fit any more")
@@ -136,34 +168,55 @@ class KeptObjects:
             moved = _on_table(text, name)
             if not connection.tried(moved):
                 warnings.append(f"of {table} the index {schema}.{index} was left out, which does not fit any more")
+        return warnings + self._restore_views(connection, table)
+
+    def _restore_views(self, connection: Statements, table: str) -> list[str]:
+        warnings = []
         for view in self.views:
             if not connection.tried(view.create()):
                 warnings.append(f"the view {view.name} was dropped, which does not fit {table} any more")
                 continue
             for statement in view.granted:
-                connection.tried(_of(statement, qualified(view.name)))
-            if not view.is_own:
-                connection.tried(f"ALTER VIEW {qualified(view.name)} OWNER TO {view.owner}")
+                connection.tried(statement)
+            # With another owner, the view would read with other privileges.
+            if not view.is_own and not connection.tried(f"ALTER VIEW {qualified(view.name)} OWNER TO {view.owner}"):
+                connection.execute(f"DROP VIEW {qualified(view.name)}")
+                warnings.append(f"the view {view.name} was dropped, which {view.owner} may not own any more")
         return warnings
+
+
+def revoke_defaults(connection: Statements, table: str) -> None:
+    """Take the privileges from a new table that the defaults of its schema give to others."""
+    granted = connection.rows(_GRANTS.format(of_class=_CLASS), *_parts(table))
+    if grantees := sorted({grantee for _, grantee, _ in granted}):
+        connection.execute(f"REVOKE ALL ON {qualified(table)} FROM {', '.join(grantees)}")
+
+
+def _secured(connection: Statements, table: str) -> tuple[str, ...]:
+    """Return the statements that create a table's policies and switch its row security on."""
+    statements, relation = [], qualified(table)
+    for name, kind, command, roles, using, check in connection.rows(_POLICIES.format(of_class=_CLASS), *_parts(table)):
+        conditions = (f" USING ({using})" if using else "") + (f" WITH CHECK ({check})" if check else "")
+        statements.append(f"CREATE POLICY {name} ON {relation} AS {kind} FOR {command} TO {roles}{conditions}")
+    ((is_on, is_forced),) = connection.rows(_ROW_SECURITY.format(of_class=_CLASS), *_parts(table))
+    statements += [f"ALTER TABLE {relation} ENABLE ROW LEVEL SECURITY"] if is_on == "true" else []
+    statements += [f"ALTER TABLE {relation} FORCE ROW LEVEL SECURITY"] if is_forced == "true" else []
+    return tuple(statements)
 
 
 def _granted(connection: Statements, table: str, kind: str) -> tuple[str, ...]:
     """Return the statements that grant the privileges on a relation again, and comment it and its columns."""
-    statements = []
+    statements, relation = [], qualified(table)
     for privilege, grantee, grantable in connection.rows(_GRANTS.format(of_class=_CLASS), *_parts(table)):
-        statements.append(f"GRANT {privilege} ON {{}} TO {grantee}{_option(grantable)}")
+        statements.append(f"GRANT {privilege} ON {relation} TO {grantee}{_option(grantable)}")
     for privilege, grantee, grantable, column in connection.rows(
         _COLUMN_GRANTS.format(of_class=_CLASS), *_parts(table)
     ):
-        statements.append(f"GRANT {privilege} ({column}) ON {{}} TO {grantee}{_option(grantable)}")
+        statements.append(f"GRANT {privilege} ({column}) ON {relation} TO {grantee}{_option(grantable)}")
     for column, text in connection.rows(_COMMENTS.format(of_class=_CLASS), *_parts(table)):
-        about = f"COLUMN {{}}.{column}" if column is not None else f"{kind} {{}}"
+        about = f"COLUMN {relation}.{column}" if column is not None else f"{kind} {relation}"
         statements.append(f"COMMENT ON {about} IS {quote_standard_text(text)}")
     return tuple(statements)
-
-
-def _of(statement: str, name: str) -> str:
-    return statement.replace("{}", name, 1)
 
 
 def _option(grantable: str) -> str:

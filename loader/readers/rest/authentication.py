@@ -1,6 +1,9 @@
 """Authentication of requests by a system's options and secret. Credentials go to the system's own host only."""
 
+import json
+import re
 from base64 import b64encode
+from html import escape
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -13,6 +16,8 @@ from loader.contract.manifest.sources import ApiSpec
 from loader.readers.rest.refusals import RequestContext
 from metadata.domain.sources.rest_addresses import origin_of
 from metadata.domain.sources.system_options import API_KEY, BASIC, NO_SIGN_IN, OAUTH2, system_options
+
+_LONGEST_EXPIRATION = 10 * 365 * 86_400  # seconds
 
 
 class OwnHostOnly(AuthBase):
@@ -39,12 +44,13 @@ class ClientCredentials(OAuth2ClientCredentials):
         if not fits_header(token):
             hint = "Report it to the operator of the API."
             raise self.context.refusal("SIGN_IN_REFUSED", "answered with a token that no header can hold", hint)
-        self.context.secrets = (*self.context.secrets, token)
+        self.context.secrets = (*self.context.secrets, *spellings(token))
         return token
 
     def parse_expiration_in_seconds(self, response_json: Any) -> int:
         given = response_json.get("expires_in")
-        return int(given) if isinstance(given, int | float) else self.default_token_expiration
+        is_number = isinstance(given, int | float) and 0 <= given <= _LONGEST_EXPIRATION
+        return int(given) if is_number else self.default_token_expiration
 
 
 def authentication_of(api: ApiSpec, session: Session, context: RequestContext) -> AuthBase | None:
@@ -84,7 +90,18 @@ def forms_of_secret(api: ApiSpec) -> tuple[str, ...]:
         return ()
     user = system_options(api.options)["user"] or ""
     basic = b64encode(f"{user}:{secret}".encode()).decode()
-    return tuple(dict.fromkeys((secret, basic, quote(secret), quote(secret, safe=""), quote_plus(secret))))
+    return (*spellings(secret), *spellings(basic))
+
+
+def spellings(secret: str) -> tuple[str, ...]:
+    """Return a text as URLs, JSON and HTML write it."""
+    urls = (quote(secret), quote(secret, safe=""), quote_plus(secret))
+    written = [json.dumps(secret, ensure_ascii=is_ascii)[1:-1] for is_ascii in (True, False)]
+    written += [text.replace("/", r"\/") for text in written]
+    pages = [escape(secret), escape(secret).replace("&#x27;", "&#39;")]
+    pages += [text.replace("/", "&#x2F;").replace("=", "&#x3D;") for text in pages]
+    lower = (re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), text) for text in urls)
+    return tuple(dict.fromkeys((secret, *urls, *lower, *written, *pages)))
 
 
 def credential_headers(api: ApiSpec) -> tuple[str, ...]:

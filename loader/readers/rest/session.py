@@ -287,7 +287,7 @@ def _retry_after(response: Response) -> float | None:
         return float(given)
     try:
         at = parsedate_to_datetime(given)
-    except ValueError:
+    except (ValueError, OverflowError):  # a year that no date has
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return max(0.0, (at - datetime.now(UTC)).total_seconds())

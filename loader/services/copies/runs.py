@@ -28,6 +28,7 @@ from metadata.domain.copies import DUCKDB, JDBC, LEAVE_OUT
 from metadata.domain.load_policy import COPIES
 from metadata.domain.state import DatasetState
 from metadata.models import DatasetCopy, System
+from metadata.selectors.dataset_states import copy_rule
 
 
 def copy_manifest(work: RunWork) -> CopyManifest:
@@ -81,11 +82,11 @@ def _target(
     copy: DatasetCopy,
     table: TableSpec,
     hidden: frozenset[str],
-    approved: Mapping[str, str],
+    approved: Mapping[str, Any],
     known: CopyState | None,
 ) -> CopyTarget:
     system, key = copy.system, str(copy.key)
-    treatment = copy.sensitive if approved.get(key) == copy.sensitive else LEAVE_OUT
+    treatment = copy.sensitive if approved.get(key) == copy_rule(copy) else LEAVE_OUT
     columns = copied_columns(table, system.kind, sensitive=hidden, treatment=treatment)
     owners = {state.qualified_name, *(f"{state.schema}.{name}" for name in state.former_names)}
     if known is not None and known.dataset_name:
@@ -116,12 +117,12 @@ def _location(system: System) -> str:
     return place.path if place.is_local else str(place)
 
 
-def _approved(environment: Environment, state: DatasetState) -> dict[str, str]:
-    """Return what becomes of sensitive columns by an executed report, by the copy's key."""
+def _approved(environment: Environment, state: DatasetState) -> Mapping[str, Any]:
+    """Return the copies with sensitive columns of the last executed report, by their keys."""
     applied = next((known for known in proven_states(environment=environment) if known.key == state.key), None)
     policy = applied.load_policy if applied is not None else None
     rules = policy.get(COPIES) if isinstance(policy, Mapping) else None
-    return {key: str(rule.get("sensitive")) for key, rule in (rules or {}).items() if isinstance(rule, Mapping)}
+    return rules if isinstance(rules, Mapping) else {}
 
 
 def store_copies(run: LoadRun, manifest: CopyManifest, answer: Mapping[str, Any]) -> None:
@@ -199,4 +200,4 @@ def unapproved(name: str) -> dict[str, list[str]]:
         return {}
     approved = _approved(current_environment(), state)
     text = f"{SENSITIVE}: {', '.join(names)} are left out until a change report that copies them is executed"
-    return {str(copy.key): [text] for copy in copies if approved.get(str(copy.key)) != copy.sensitive}
+    return {str(copy.key): [text] for copy in copies if approved.get(str(copy.key)) != copy_rule(copy)}

@@ -184,8 +184,15 @@ def copy_roots() -> Roots:
 
 def copy_place(system: System) -> Location:
     """Return the file or folder of a system for copies. Raise Refusal BAD_LOCATION or OUTSIDE_ROOTS."""
+    location = parse_location(absolute_place(system.location), folder="/")
+    if location != location.fixed:
+        raise Refusal(
+            "BAD_LOCATION",
+            f"{system.location} has a pattern; copies are written to one place",
+            hint="Correct the system's location.",
+        )
     try:
-        return copy_roots().check(parse_location(absolute_place(system.location), folder="/"))
+        return copy_roots().check(location)
     except OutsideRoots:
         raise Refusal(
             "OUTSIDE_ROOTS",

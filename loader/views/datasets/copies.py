@@ -8,6 +8,7 @@ from elevata.web.views import ButtonPage, DetailPage
 from loader.selectors.copies import copy_lines
 from loader.services.copies.requests import request_copy
 from loader.views.runs.load_runs import ForStarters, run_address
+from metadata.models import DatasetCopy
 from metadata.permissions import here, may_change
 from metadata.views.base import BaseDatasetPage
 from metadata.views.copies import copies_page
@@ -22,7 +23,7 @@ class DatasetCopies(BaseDatasetPage, DetailPage):
     def context(self) -> dict[str, Any]:
         return super().context() | {
             "lines": copy_lines(self.row),
-            "may_edit": may_change(self.request.user, self.row),
+            "may_edit": may_change(self.request.user, DatasetCopy(dataset=self.row)),
             "may_copy": may(self.request.user, Permission.START_LOAD, on=here),
         }
 

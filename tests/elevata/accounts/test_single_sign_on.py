@@ -14,8 +14,10 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.test import Client
 
+from elevata.accounts import single_sign_on_provider
 from elevata.accounts.actors import acting_as
 from elevata.accounts.models import Identity, RoleGrant
+from elevata.accounts.openid_connect import ProviderBackend
 from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Role
 from elevata.accounts.services import single_sign_on_users
@@ -28,7 +30,7 @@ from elevata.accounts.services.users import (
     grant_role,
     link_identity,
 )
-from elevata.accounts.single_sign_on_provider import Provider, provider_of_environment
+from elevata.accounts.single_sign_on_provider import Provider, asking_provider, provider_of_environment
 from elevata.audit.models import ChangeLogEntry
 from tests.elevata.accounts.identity_provider import CLIENT, SECRET, LocalProvider, new_key
 from tests.elevata.web.html import html_of
@@ -366,6 +368,43 @@ def test_unreachable_provider_returns_503_with_a_message(client: Client, provide
     answer = client.get("/sign-in/sso/")
     assert answer.status_code == 503
     assert "The single sign-on provider does not respond." in html_of(answer)
+
+
+def test_provider_that_did_not_answer_is_not_asked_again_at_once(client: Client, provider, settings, monkeypatch):
+    asked = []
+
+    def silent(address: str, **_):
+        asked.append(address)
+        raise requests.ConnectTimeout
+
+    settings.SINGLE_SIGN_ON = replace(settings.SINGLE_SIGN_ON, issuer="https://silent.example.org")
+    monkeypatch.setattr("elevata.accounts.single_sign_on_provider.requests.get", silent)
+    assert [client.get("/sign-in/sso/").status_code for _ in range(3)] == [503, 503, 503]
+    assert len(asked) == 1
+
+
+def test_requests_that_wait_for_the_provider_leave_threads_to_others(client: Client, provider, monkeypatch):
+    """Whoever is not signed in can return with any code, which the provider is asked about."""
+    monkeypatch.setattr(single_sign_on_provider, "_WAIT_SECONDS", 0.01)
+    back = go(client)
+    with asking_provider(), asking_provider():
+        refused(client, client.get(back))
+    assert sign_on(client).status_code == 302
+
+
+@pytest.mark.parametrize("answer", [[], None, "x", {"keys": [1]}, {"id_token": ["x"]}])
+def test_answer_of_another_structure_is_shown_as_a_failed_sign_on(client: Client, provider, monkeypatch, answer):
+    back = go(client)
+    monkeypatch.setattr(ProviderBackend, "get_token", lambda self, payload: answer)
+    refused(client, client.get(back))
+
+
+def test_session_of_an_unfinished_sign_on_ends_soon(client: Client, provider: LocalProvider, settings):
+    back = go(client)
+    assert client.session.get_expiry_age() <= 1800
+    client.get(back)
+    assert is_signed_in(client)
+    assert client.session.get_expiry_age() == settings.SESSION_COOKIE_AGE
 
 
 def test_provider_with_another_issuer_name_is_refused(client: Client, provider: LocalProvider, settings):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from loader.contract.refusals import Refusal
-from loader.fivetran.files import PackedFile
+from loader.fivetran.files import Budget, PackedFile
 from tests.loader.fivetran.sender import encrypted
 
 KEY, OTHER_KEY = b"k" * 32, b"x" * 32
@@ -31,7 +31,7 @@ def kept(folder: Path, content: bytes, name: str = "a.csv") -> str:
 
 def refused(file: PackedFile) -> str:
     with pytest.raises(Refusal) as caught:
-        for _ in file.chunks():
+        for _ in file.chunks(Budget.of_settings()):
             pass
     return caught.value.code
 
@@ -39,15 +39,15 @@ def refused(file: PackedFile) -> str:
 @pytest.mark.parametrize("codec", ["zstd", "gzip", None])
 def test_a_file_is_decrypted_and_unpacked(permitted, codec):
     path = kept(permitted, encrypted(CONTENT, KEY, codec))
-    assert b"".join(PackedFile(path, KEY, codec or "none").chunks()) == CONTENT
+    assert b"".join(PackedFile(path, KEY, codec or "none").chunks(Budget.of_settings())) == CONTENT
 
 
 def test_a_plain_file_is_read_as_it_is(permitted):
-    assert b"".join(PackedFile(kept(permitted, CONTENT)).chunks()) == CONTENT
+    assert b"".join(PackedFile(kept(permitted, CONTENT)).chunks(Budget.of_settings())) == CONTENT
 
 
 def test_an_empty_file_has_no_chunks(permitted):
-    assert list(PackedFile(kept(permitted, encrypted(b"", KEY)), KEY, "zstd").chunks()) == []
+    assert list(PackedFile(kept(permitted, encrypted(b"", KEY)), KEY, "zstd").chunks(Budget.of_settings())) == []
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
@@ -93,6 +93,16 @@ def test_a_file_that_unpacks_beyond_the_limit_is_refused(permitted, settings):
     assert refused(PackedFile(path, KEY, "zstd")) == "TOO_LARGE_UNPACKED"
 
 
+def test_files_of_a_request_that_unpack_beyond_the_limit_together_are_refused(permitted, settings):
+    settings.BATCH_MAX_UNPACKED_BYTES = 3 << 20
+    file = PackedFile(kept(permitted, encrypted(bytes(2 << 20), KEY)), KEY, "zstd")
+    budget = Budget.of_settings()
+    assert sum(map(len, file.chunks(budget))) == 2 << 20
+    with pytest.raises(Refusal) as again:
+        list(file.chunks(budget))
+    assert again.value.code == "TOO_LARGE_UNPACKED"
+
+
 def test_a_file_outside_of_the_permitted_places_is_refused(permitted, tmp_path):
     outside = kept(tmp_path, encrypted(CONTENT, KEY))
     assert refused(PackedFile(outside, KEY, "zstd")) == "OUTSIDE_ROOTS"
@@ -111,7 +121,7 @@ def test_memory_does_not_grow_with_the_file(permitted):
     path = kept(permitted, encrypted(bytes(200 << 20), KEY))
     tracemalloc.start()
     try:
-        size = sum(len(chunk) for chunk in PackedFile(path, KEY, "zstd").chunks())
+        size = sum(len(chunk) for chunk in PackedFile(path, KEY, "zstd").chunks(Budget.of_settings()))
         assert (size, tracemalloc.get_traced_memory()[1] < 16 << 20) == (200 << 20, True)
     finally:
         tracemalloc.stop()

@@ -106,6 +106,15 @@ def test_sender_without_the_editor_role_cannot_create_a_table(sender: Sender):
     assert not TargetDataset.objects.exists()
 
 
+def test_sender_without_the_editor_role_has_no_file_of_the_source_roots_read(sender: Sender, landing: Path):
+    sender.create(table("item", ["id"], **ITEM))
+    path = sender.file("id,name", "1,a")
+    sender.token = token_of("otto", "operator")
+    assert "editor" in sender.write("item", replace=[path]).task.message
+    assert not LoadRun.objects.exists()
+    assert kept_files(landing) == []
+
+
 def test_internal_error_is_logged_and_hidden_from_the_sender(sender: Sender, monkeypatch, caplog):
     monkeypatch.setattr("loader.fivetran.tables.known_table", lambda *_: 1 / 0)
     with pytest.raises(grpc.RpcError) as caught:

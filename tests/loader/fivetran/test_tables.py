@@ -12,7 +12,8 @@ from elevata.audit.models import ChangeLogEntry
 from loader.contract.refusals import Refusal
 from loader.domain.fivetran import Column, Table
 from loader.fivetran import metadata_rows, pending_changes, tables
-from metadata.models import SourceDataset, System, TargetDataset
+from metadata.domain import stable_keys
+from metadata.models import SourceDataset, System, TargetColumn, TargetDataset
 from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_column
 
@@ -207,6 +208,30 @@ def test_copies_of_columns_and_tables_are_classified_as_the_original_is():
         "name": (True, "restricted"),
         "label": (True, "restricted"),
     }
+
+
+@pytest.mark.parametrize("layer", ["raw", "stage", "rawcore"])
+def test_table_that_was_created_before_its_copy_is_classified_too(layer):
+    """Whoever creates the table first would otherwise read the copied values."""
+    source = tables.create_table(sent(ID, NAME))
+    key = stable_keys.generated_column_key(layer, source.columns.get(name="name").key)
+    column = TargetColumn.objects.get(key=key)
+    update_target_column(column=column, expected_version=column.version, pii=True, sensitivity="restricted")
+    table = replace(tables.described_table(source), name="other")
+    created = tables.create_table(table)
+    copy = tables.copy_table(source, table)
+    assert copy.pk == created.pk
+    row = tables.rawcore_of(copy).columns.get(name="name")
+    assert (row.pii, row.sensitivity) == (True, "restricted")
+
+
+def test_copy_does_not_lower_the_classification_of_its_target():
+    source = tables.create_table(sent(ID, NAME))
+    table = replace(tables.described_table(source), name="other")
+    column = tables.rawcore_of(tables.create_table(table)).columns.get(name="name")
+    update_target_column(column=column, expected_version=column.version, pii=True)
+    copy = tables.copy_table(source, table)
+    assert tables.rawcore_of(copy).columns.get(name="name").pii
 
 
 def test_safe_changes_need_no_report():

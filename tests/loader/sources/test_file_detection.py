@@ -1,6 +1,8 @@
 """Detection of files: their bytes, and formats that only look alike."""
 
 import gzip
+import random
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -93,3 +95,26 @@ def test_end_of_a_packed_file_that_was_not_read_is_asked(tmp_path: Path, monkeyp
     result = detected(path)
     assert result.options == {"delimiter": ";", "decimal_separator": ","}
     assert asked(result) == {"footer_lines": (0,)}
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 393_216, 393_217, 500_001, 9_000_003])
+def test_sample_of_a_packed_file_is_that_of_its_content(tmp_path: Path, size: int):
+    content = random.Random(size).randbytes(size)
+    (tmp_path / "a.csv").write_bytes(content)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(content, 1))
+    plain, packed = (sample_bytes(tmp_path / name, "a.csv") for name in ("a.csv", "a.csv.gz"))
+    assert (packed.beginning, packed.pieces[1:], packed.is_cut) == (plain.beginning, plain.pieces[1:], False)
+    assert len(packed.pieces) == len(plain.pieces)
+    for middle in packed.pieces[:1]:
+        assert abs(content.index(middle) - size // 2) <= max(size // 16, 1 << 16)
+
+
+def test_packed_file_takes_little_memory(tmp_path: Path):
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"id;name\n" + b"1;anna\n" * 9_000_000, 1))
+    tracemalloc.start()
+    try:
+        sample_bytes(tmp_path / "a.csv.gz", "a.csv")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 8 << 20

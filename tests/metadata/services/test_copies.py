@@ -99,5 +99,5 @@ def test_only_copies_with_sensitive_columns_are_part_of_the_state(mart, bi):
     copy = create_copy(dataset=mart, to=bi)
     assert COPIES not in (dataset_state(mart).load_policy or {})
     update_copy(copy=copy, expected_version=copy.version, sensitive="include")
-    rule = {"to": "bi", "table": "", "sensitive": "include"}
+    rule = {"to": "bi", "at": bi.location, "table": "", "sensitive": "include"}
     assert dataset_state(mart).load_policy[COPIES] == {str(copy.key): rule}

@@ -12,7 +12,10 @@ from tests.architecture.domain.states.test_current_state import as_observed, cus
 
 
 def copied(**rules: str) -> DatasetState:
-    copies = {key: rule_of(system="bi", table="", sensitive=sensitive) for key, sensitive in rules.items()}
+    copies = {
+        key: rule_of(system="bi", location="postgresql://db/bi", table="", sensitive=sensitive)
+        for key, sensitive in rules.items()
+    }
     return replace(customer(), load_policy={COPIES: copies} if copies else None)
 
 

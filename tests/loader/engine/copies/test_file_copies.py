@@ -101,3 +101,15 @@ def test_delta_folder_has_a_table_without_sensitive_columns(spark, tmp_path):
     (lake / "mart" / "other" / "file").write_text("x")
     result = item.copy(item.target(kind=DELTA, location=str(lake), table="mart.other", system="other"))
     assert result["error"]["code"] == "COPY_FOREIGN"
+
+
+def test_delta_table_of_a_copy_is_not_inside_of_another_and_has_no_constraint(spark, tmp_path):
+    lake = tmp_path / "lake"
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    assert item.copy(item.target(DELTA, location=str(lake)))["status"] == "copied"
+    inside = item.target(DELTA, location=str(lake / "mart" / "item"), table="in.side", system="inside")
+    assert item.copy(inside)["error"]["code"] == "COPY_FOREIGN"
+    assert not (lake / "mart" / "item" / "in").exists()
+    spark.sql(f"ALTER TABLE delta.`{lake}/mart/item` ADD CONSTRAINT mine CHECK (v <> 'z')")
+    item.load(rows_of(4), at=DAY[1])
+    assert item.copy(item.target(DELTA, location=str(lake)))["error"]["code"] == "COPY_FOREIGN"

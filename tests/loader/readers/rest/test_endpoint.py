@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import html
 import json
 import socket
 import time
@@ -178,6 +179,43 @@ def test_refusal_masks_every_encoding_of_a_secret_in_an_answer(api: ApiServer):
     api.serve("/items", secret_at_the_cut)
     refused = refusal(api.source(api={"options": options, "secret": "S", "password": secret}))
     assert refused.samples == ("x" * 90 + "***",)
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        json.dumps("päss&wo/rd=='"),
+        json.dumps("päss&wo/rd=='").replace("/", r"\/"),
+        json.dumps("päss&wo/rd=='", ensure_ascii=False).replace("/", r"\/"),
+        html.escape("päss&wo/rd=='"),
+        html.escape("päss&wo/rd=='").replace("/", "&#x2F;").replace("=", "&#x3D;").replace("&#x27;", "&#39;"),
+        quote("päss&wo/rd=='", safe="").lower(),
+    ],
+)
+def test_refusal_masks_a_secret_as_json_and_html_write_it(api: ApiServer, repeated):
+    api.serve("/items", Answer(repeated.encode(), 400))
+    options = {"authentication": "basic", "user": "reader"}
+    refused = refusal(api.source(api={"options": options, "secret": "S", "password": "päss&wo/rd=='"}))
+    assert refused.samples[0].strip('"') == "***"
+
+
+def test_refusal_masks_an_oauth2_token_as_json_writes_it(api: ApiServer):
+    api.serve("/token", Answer.of({"access_token": "ab/cd/ef/gh"}))
+    api.serve("/items", Answer(json.dumps("ab/cd/ef/gh").replace("/", r"\/").encode(), 400))
+    assert refusal(api.source(api=oauth2(api))).samples == ('"***"',)
+
+
+@pytest.mark.parametrize("expires", ["1e999", "-1", "1e300", "true"])
+def test_oauth2_token_with_an_unusual_expiration_is_used(api: ApiServer, expires):
+    api.serve("/token", Answer(f'{{"access_token": "{TOKEN}", "expires_in": {expires}}}'.encode()))
+    api.serve("/items", Answer.of({"items": [1]}))
+    assert records(api.source(api=oauth2(api))) == [1]
+
+
+@pytest.mark.parametrize("header", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "9" * 400, "soon"])
+def test_retry_after_that_is_no_time_is_no_accident(api: ApiServer, header):
+    api.serve("/items", *[Answer.of({}, 503, Retry_After=header)] * 5)
+    assert refusal(api.source()).code == "SOURCE_FAILED"
 
 
 def test_a_secret_that_is_not_set_is_refused_before_any_request(api: ApiServer):

@@ -8,6 +8,8 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
+from architecture.services.environments import current_environment
+from architecture.services.states import write_applied
 from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.services.tokens import create_token
@@ -20,10 +22,11 @@ from loader.models import CopyState, LoadRun
 from loader.services.copies.requests import request_copy, request_failed_copies
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
-from metadata.models import System, TargetDataset
-from metadata.services.copies import create_copy, update_copy
+from metadata.models import DatasetCopy, System, TargetDataset
+from metadata.selectors.dataset_states import dataset_state
+from metadata.services.copies import create_copy, delete_copy, update_copy
 from metadata.services.datasets.targets import update_target_column
-from metadata.services.sources import create_system
+from metadata.services.sources import create_system, update_system
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -131,6 +134,42 @@ def test_sensitive_columns_are_left_out_until_a_report_with_them_is_executed(bi,
     assert state().findings[0].startswith("COPY_SENSITIVE: name")
 
 
+def move_table(copy: DatasetCopy) -> None:
+    update_copy(copy=copy, expected_version=copy.version, table="public.airport")
+
+
+def move_system(copy: DatasetCopy) -> None:
+    system = copy.system
+    update_system(system=system, expected_version=system.version, location="postgresql://bi@elsewhere:5432/bi")
+
+
+def move_to_another_system(copy: DatasetCopy) -> None:
+    other = create_system(name="O", short_name="other", kind="jdbc", location="postgresql://bi@db:5432/other")
+    key = copy.key
+    delete_copy(copy=copy, expected_version=copy.version)
+    create_copy(dataset=airport(), to=other, key=key, sensitive="include")
+
+
+@pytest.mark.parametrize("move", [move_table, move_system, move_to_another_system])
+def test_sensitive_columns_go_to_no_other_place_than_the_executed_one(bi, runner, script, move):
+    column = airport().columns.get(name="name")
+    update_target_column(column=column, expected_version=column.version, pii=True)
+    copy = create_copy(dataset=airport(), to=bi, sensitive="include")
+    write_applied(
+        environment=current_environment(), state=dataset_state(airport()), versions={}, execution=None, through=0
+    )
+    copied(runner)
+    assert "name" in sent_columns(script)
+    move(copy)
+    copied(runner)
+    assert "name" not in sent_columns(script)
+    assert state().findings[0].startswith("COPY_SENSITIVE: name")
+
+
+def sent_columns(script) -> list[str]:
+    return [column["name"] for column in script.seen("copy")[-1]["body"]["targets"][0]["columns"]]
+
+
 def test_failed_copy_keeps_the_facts_of_the_former_one(bi, runner, script):
     create_copy(dataset=airport(), to=bi)
     copied(runner)
@@ -159,6 +198,12 @@ def test_lost_copy_is_made_again(bi, runner):
     run = request_copy(dataset=AIRPORT, wake_worker=False).run
     Job.objects.filter(pk=run.pk).update(status="lost", finished_at=timezone.now() - timedelta(minutes=11))
     assert len(request_failed_copies(wake_worker=False)) == 1
+
+
+def test_location_with_a_pattern_is_refused(eve, runner):
+    system = create_system(name="P", short_name="p", kind="delta", location="{{ data_dir }}/copies/[ab]*")
+    create_copy(dataset=airport(), to=system)
+    assert copied(runner).error["code"] == "BAD_LOCATION"
 
 
 def test_location_outside_of_the_permitted_folders_fails_that_copy_alone(bi, runner, script):

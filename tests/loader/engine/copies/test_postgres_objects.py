@@ -1,0 +1,204 @@
+"""Swap of a copy's table in PostgreSQL: what others defined on the table, and tables of other owners."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+import pytest
+
+from loader.contract.manifest.copies import CopyColumn, CopyTarget
+from loader.contract.manifest.sources import DatabaseSpec
+from loader.contract.refusals import Refusal
+from loader.engine.copies.postgres import _SESSION, PostgresCopy
+from metadata.domain.copies import INCLUDE, JDBC, REPLACE
+from tests.fixtures.source_database import own_schema, server_place
+from tests.loader.harness import stable
+
+pytestmark = pytest.mark.services
+
+OWNERS = ("reader", "stranger", "copier")
+
+
+@pytest.fixture
+def database() -> Iterator[psycopg.Connection]:
+    """Connection of an administrator; roles of this test own nothing outside of the schema ``mart``."""
+    with own_schema("mart") as connection:
+        for role in OWNERS:
+            with suppress(psycopg.errors.DuplicateObject):
+                connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute("GRANT ALL ON SCHEMA mart TO copier; GRANT CREATE ON SCHEMA public TO copier")
+        try:
+            yield connection
+        finally:
+            connection.execute("DROP TABLE IF EXISTS public.elevata_copies")
+            connection.execute("REVOKE CREATE ON SCHEMA public FROM copier")
+            for role in OWNERS:
+                connection.execute(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}")
+
+
+@dataclass
+class Plain:
+    """Connection of a copy without Spark and Java."""
+
+    connection: psycopg.Connection
+    java: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.java = self.connection
+
+    def execute(self, statement: str) -> None:
+        self.connection.execute(statement)
+
+    def rows(self, query: str, *texts: str) -> list[tuple[Any, ...]]:
+        answer = self.connection.execute(query.replace("?", "%s"), texts).fetchall()
+        return [tuple(None if value is None else str(value) for value in row) for row in answer]
+
+    def text(self, query: str, *texts: str) -> str | None:
+        rows = self.rows(query, *texts)
+        return rows[0][0] if rows else None
+
+    def run(self, statement: str, *texts: str) -> None:
+        self.connection.execute(statement.replace("?", "%s"), texts)
+
+    def tried(self, statement: str) -> bool:
+        try:
+            with self.connection.transaction():
+                self.connection.execute(statement)
+        except psycopg.Error:
+            return False
+        return True
+
+
+@dataclass
+class Rows:
+    """Rows of a table with these columns."""
+
+    names: tuple[str, ...] = ("id", "v")
+    version: int = 1
+
+    def columns(self, target: CopyTarget) -> list[CopyColumn]:
+        return [CopyColumn(name, "string", "TEXT", INCLUDE) for name in self.names]
+
+
+@pytest.fixture
+def copier() -> Iterator[psycopg.Connection]:
+    place = server_place()
+    with psycopg.connect(host=place.host, port=place.port, user="copier", dbname=place.name) as connection:
+        yield connection
+
+
+def copy_of(connection: psycopg.Connection, rows: Rows | None = None) -> PostgresCopy:
+    target = CopyTarget(
+        stable("copy", "bi"),
+        "bi",
+        JDBC,
+        "mart.item",
+        REPLACE,
+        (),
+        "",
+        owners=("rawcore.item",),
+        environment="dev",
+        database=DatabaseSpec(server_place()),
+    )
+    session: Any = None
+    return PostgresCopy(session, Plain(connection), target, rows or Rows(), lambda _: None)  # type: ignore[arg-type]
+
+
+def made(connection: psycopg.Connection, rows: Rows | None = None) -> list[str]:
+    """Make a copy without rows; return its warnings."""
+    copy = copy_of(connection, rows)
+    copy._prepare()
+    copy._swap()
+    copy.connection.run(
+        f"INSERT INTO {copy.register} VALUES (?, ?, ?, 1, 'r', 0, '0', now()) ON CONFLICT DO NOTHING",
+        *("mart.item", "dev", "rawcore.item"),
+    )
+    connection.commit()
+    return copy.warnings
+
+
+def test_row_security_of_a_copy_is_kept(database, copier):
+    made(copier)
+    database.execute(
+        "GRANT SELECT ON mart.item TO reader; ALTER TABLE mart.item ENABLE ROW LEVEL SECURITY;"
+        "CREATE POLICY own ON mart.item AS RESTRICTIVE FOR SELECT TO reader, PUBLIC USING (v = current_user)"
+    )
+    assert made(copier) == []
+    query = "SELECT roles, cmd, permissive, qual FROM pg_policies WHERE tablename = 'item'"
+    assert database.execute(query).fetchall() == [(["public"], "SELECT", "RESTRICTIVE", "(v = CURRENT_USER)")]
+    query = "SELECT relrowsecurity, relforcerowsecurity FROM pg_class WHERE oid = 'mart.item'::regclass"
+    assert database.execute(query).fetchone() == (True, False)
+
+
+def test_row_security_that_does_not_fit_blocks_the_copy(database, copier):
+    made(copier)
+    database.execute("CREATE POLICY own ON mart.item USING (v = 'a'); ALTER TABLE mart.item ENABLE ROW LEVEL SECURITY")
+    with pytest.raises(Refusal) as refused:
+        made(copier, Rows(names=("id",)))
+    copier.rollback()
+    assert refused.value.code == "COPY_BLOCKED"
+    assert database.execute("SELECT count(*) FROM pg_policies WHERE tablename = 'item'").fetchone() == (1,)
+
+
+def test_default_privileges_give_nobody_more_than_the_former_table(database, copier):
+    database.execute("ALTER DEFAULT PRIVILEGES FOR ROLE copier IN SCHEMA mart GRANT SELECT ON TABLES TO reader")
+    made(copier)
+    may_read = "SELECT has_table_privilege('reader', 'mart.item', 'SELECT')"
+    assert database.execute(may_read).fetchone() == (True,)
+    database.execute("REVOKE SELECT ON mart.item FROM reader")
+    copy = copy_of(copier)
+    copy._prepare()
+    beside = f"SELECT has_table_privilege('reader', '{copy.beside}', 'SELECT')"
+    assert database.execute(beside).fetchone() == (False,)
+    made(copier)
+    assert database.execute(may_read).fetchone() == (False,)
+
+
+def test_trigger_that_is_left_out_is_named(database, copier):
+    made(copier)
+    database.execute(
+        "CREATE FUNCTION mart.nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
+        "CREATE TRIGGER seen BEFORE INSERT ON mart.item FOR EACH ROW EXECUTE FUNCTION mart.nothing()"
+    )
+    assert made(copier) == ["of mart.item the trigger seen was left out"]
+
+
+def test_view_whose_owner_may_not_own_it_any_more_is_dropped(database, copier):
+    database.execute("GRANT reader TO copier; GRANT ALL ON SCHEMA mart TO reader")
+    made(copier)
+    database.execute("GRANT SELECT ON mart.item TO reader; SET ROLE reader")
+    database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; RESET ROLE")
+    database.execute("REVOKE CREATE ON SCHEMA mart FROM reader")
+    assert made(copier) == ["the view mart.own was dropped, which reader may not own any more"]
+    assert database.execute("SELECT to_regclass('mart.own')").fetchone() == (None,)
+
+
+def test_register_of_another_owner_is_refused(database, copier):
+    database.execute(
+        "CREATE TABLE public.elevata_copies (table_name text);"
+        "ALTER TABLE public.elevata_copies OWNER TO stranger; GRANT ALL ON public.elevata_copies TO PUBLIC"
+    )
+    with pytest.raises(Refusal, match="no table of the user of copies") as refused:
+        copy_of(copier)._prepare()
+    assert refused.value.code == "COPY_FOREIGN"
+
+
+def test_table_of_another_owner_with_the_row_of_a_copy_is_not_touched(database, copier):
+    made(copier)
+    database.execute("ALTER TABLE mart.item OWNER TO stranger")
+    database.execute("GRANT ALL ON mart.item TO copier")
+    with pytest.raises(Refusal) as refused:
+        copy_of(copier)._prepare()
+    assert refused.value.code == "COPY_FOREIGN"
+
+
+def test_comment_of_a_view_is_text_whatever_the_settings_of_the_server(database, copier):
+    copier.execute("SET standard_conforming_strings = off")
+    copier.execute(_SESSION)
+    made(copier)
+    database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; ALTER VIEW mart.own OWNER TO copier")
+    database.execute(r"COMMENT ON VIEW mart.own IS 'a\'")
+    assert made(copier) == []
+    assert database.execute("SELECT obj_description('mart.own'::regclass)").fetchone() == ("a\\",)
