@@ -6,7 +6,6 @@ of the documentation take names and sentences from here.
 
 from dataclasses import dataclass
 
-from elevata.core.markdown import markdown_table
 from metadata.domain.history.history_policy import APPEND, SNAPSHOT, HistoryPolicy
 
 FULL, UPSERT, SCD2 = "full", "upsert", "scd2"
@@ -83,16 +82,3 @@ def load_type(policy: HistoryPolicy, *, historize: bool) -> LoadType:
     if historize:
         return LOAD_TYPES[SCD2]
     return LOAD_TYPES[{SNAPSHOT: FULL, APPEND: APPEND}.get(policy.input, UPSERT)]
-
-
-def load_types_table() -> str:
-    """Return the load types as a Markdown table for the documentation."""
-    head = (
-        "load type", "chosen by", "needs a business key", "keeps", "honours time and operation", "deletes",
-        "can be reverted",
-    )  # fmt: skip
-    rows = [
-        (f"`{entry.name}`", entry.chosen_by, entry.needs_key, entry.keeps, entry.honours, entry.deletes, entry.revert)
-        for entry in LOAD_TYPES.values()
-    ]
-    return markdown_table(head, rows)

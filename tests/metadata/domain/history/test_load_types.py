@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.history.load_types import load_type, load_types_table
+from metadata.domain.history.load_types import load_type
+from tests.repository.docs_tables import load_types_table
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "use" / "metadata.md"
 DATED = {"time": "t"}
@@ -28,6 +29,5 @@ def test_the_load_type_follows_from_input_and_history(policy, historize, name):
 
 
 def test_documentation_contains_the_current_load_types_table():
-    assert load_types_table() in PAGE.read_text(encoding="utf-8"), (
-        "print metadata.domain.history.load_types.load_types_table()"
-    )
+    page = PAGE.read_text(encoding="utf-8")
+    assert load_types_table() in page, "print tests.repository.docs_tables.load_types_table()"
