@@ -5,7 +5,6 @@ from typing import Any
 
 from architecture.domain import type_changes
 from architecture.domain.type_changes import ALTER, EQUIVALENT, INCOMPATIBLE, NARROWER, REBUILD, RULES
-from metadata.domain.history.load_types import LOAD_TYPES
 from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, NAMES, TEXT_FORMATS
 from metadata.domain.sources.options import Option
 from metadata.domain.types import DECIMAL, STRING
@@ -21,19 +20,6 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def code_list(names: Iterable[str]) -> str:
     """Return names as code, with commas between."""
     return ", ".join(f"`{name}`" for name in names)
-
-
-def load_types_table() -> str:
-    """Return the load types as a Markdown table for the documentation."""
-    head = (
-        "load type", "chosen by", "needs a business key", "keeps", "honours time and operation", "deletes",
-        "can be reverted",
-    )  # fmt: skip
-    rows = [
-        (f"`{entry.name}`", entry.chosen_by, entry.needs_key, entry.keeps, entry.honours, entry.deletes, entry.revert)
-        for entry in LOAD_TYPES.values()
-    ]
-    return markdown_table(head, rows)
 
 
 def formats_table() -> str:
