@@ -8,11 +8,11 @@ from django import forms
 from architecture.domain.change_policy import DESTRUCTIVE, REVIEW, RISKS, SAFE, PolicySet
 from architecture.domain.decisions import ACCEPTABLE
 from architecture.domain.policy_rules import RULES, SEVERITIES
-from architecture.domain.scope import ALL, DATASET, MAX_NAME, SCHEMA, SELECTION, Scope
 from architecture.domain.steps.features import OPEN, SPARK
 from elevata.accounts.roles import ROLES, Permission
 from elevata.core.errors import as_sentence
-from elevata.web.forms import MONO, ProductForm
+from elevata.web.forms import ProductForm
+from metadata.domain.scope import ALL, DATASET, SCHEMA, SELECTION, Scope
 from metadata.forms.scope import ScopeFields
 
 ALONE = "dataset_alone"
@@ -26,21 +26,12 @@ class ScopeForm(ScopeFields):
         (SCHEMA, "One schema"),
         (DATASET, "One dataset and what it depends on"),
         (ALONE, "One dataset alone"),
-        (SELECTION, "Several datasets and what they depend on"),
+        (SELECTION, "Selection and what it depends on"),
     )
-    NAMED_BY = {**ScopeFields.NAMED_BY, ALONE: "dataset", SELECTION: SELECTION}
+    NAMED_BY = {**ScopeFields.NAMED_BY, ALONE: DATASET}
     DOING = "report on"
 
     scope = forms.ChoiceField(initial=ALL, help_text="A report changes nothing. A narrower scope skips other datasets.")
-    selection = forms.CharField(
-        max_length=MAX_NAME,
-        required=False,
-        label="Datasets",
-        widget=forms.TextInput(attrs=MONO | {"placeholder": "schema.name schema.name"}),
-        help_text="Names, serving.*, tag:NAME or layer:NAME; a plus after it adds everything downstream. "
-        "The list of datasets selects them, too.",
-    )
-
     without_blocked = forms.BooleanField(
         required=False,
         label="Leave out what is blocked",
@@ -57,8 +48,9 @@ class ScopeForm(ScopeFields):
         if kind == SCHEMA:
             return Scope(SCHEMA, self.cleaned_data["schema"].strip(), without_blocked=without_blocked)
         if kind == SELECTION:
-            names = " ".join(sorted(set(self.cleaned_data[SELECTION].split())))
-            return Scope(SELECTION, names, without_blocked=without_blocked)
+            words = " ".join(sorted(set(self.cleaned_data[SELECTION].split())))
+            exclude = self.cleaned_data["exclude"].strip()
+            return Scope(SELECTION, words, exclude=exclude, without_blocked=without_blocked)
         return Scope(DATASET, self.cleaned_data["dataset"].strip(), target_only=kind == ALONE)
 
     @classmethod

@@ -8,13 +8,13 @@ from django.conf import settings
 
 from architecture.domain.operations import operation_of
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import Scope
 from architecture.models import ChangeReport, Environment, Execution
 from elevata.accounts.actors import acting_as, current_actor
 from elevata.accounts.models import ServiceAccount
 from elevata.accounts.permissions import Where, is_service_account, may, may_somewhere, must_write, roles_of
 from elevata.accounts.places import Place
 from elevata.accounts.roles import USERS_ONLY, Permission, needed_role
+from metadata.domain.scope import Scope
 from metadata.permissions import place_of_schemas
 
 # Users with a part in the workflow may create reports; read-only users may not.

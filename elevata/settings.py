@@ -308,7 +308,7 @@ SPECTACULAR_SETTINGS = {
     # Choices that several answers share have one name in the description.
     "ENUM_NAME_OVERRIDES": {
         "SystemKindEnum": "metadata.models.System.Kind",
-        "ScopeKindEnum": "architecture.api.serializers.SCOPE_KINDS",
+        "ScopeKindEnum": "metadata.domain.scope.REQUESTED",
         "ScheduleKindEnum": "loader.models.Schedule.Kind",
         "ReportStatusEnum": "architecture.models.ChangeReport.Status",
         "ExecutionStatusEnum": "architecture.models.Execution.STATUSES",

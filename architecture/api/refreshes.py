@@ -16,29 +16,29 @@ from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
 from architecture.api import drift
-from architecture.api.serializers import SCOPE_KINDS, RefusedSerializer, ReportScopeSerializer, scope_of
+from architecture.api.serializers import RefusedSerializer, ReportScopeSerializer, scope_of
 from architecture.api.views import EXECUTES
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import ALL, Scope
 from architecture.models import Refresh
 from architecture.permissions import place_of_report
 from architecture.selectors.reports import report_named
 from architecture.services.environments import current_environment
 from architecture.services.refreshes import refreshes_of, request_refresh
 from architecture.services.report_basis import named_scope, tables_in_scope
-from architecture.services.reports import scope_row, tables_of
+from architecture.services.reports import tables_of
 from architecture.views.refusals import MayBuild
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.api.requests import ChangeSerializer, NoParametersSerializer
 from elevata.api.resources import Resource
 from elevata.audit.services.transactions import writing
+from metadata.domain.scope import ALL, REQUESTED, Scope
 
 
 class RefreshRequestSerializer(ChangeSerializer, ReportScopeSerializer):
     """Request of a refresh for the report of a scope (default: all), or for the preview of a report."""
 
-    kind = serializers.ChoiceField(choices=SCOPE_KINDS, required=False, default=ALL)
+    kind = serializers.ChoiceField(choices=REQUESTED, required=False, default=ALL)
     report = serializers.UUIDField(required=False, allow_null=True, default=None)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _tables(scope: Scope) -> Collection[str]:
 
 def _for_report(scope: Scope) -> dict[str, Any]:
     scope = named_scope(environment=current_environment(), scope=scope)
-    return {"keys": _tables(scope), "purpose": Refresh.Purpose.REPORT, "scope": scope_row(scope)}
+    return {"keys": _tables(scope), "purpose": Refresh.Purpose.REPORT, "scope": scope.as_json()}
 
 
 def _for_preview(report_id: UUID) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from architecture.domain.dialect_statements import RENDERER
-from architecture.domain.scope import ALL, DATASET, MAX_NAME, SCHEMA, SELECTION, Scope
 from architecture.models import (
     Approval,
     ChangeReport,
@@ -24,18 +23,25 @@ from architecture.services.change_policy import policy_of
 from architecture.services.execution_records import record_artifact
 from architecture.services.reports import authors_of_report, report_document
 from elevata.api.requests import ChangeSerializer
-
-SCOPE_KINDS = tuple((kind, kind) for kind in (ALL, SCHEMA, DATASET, SELECTION))
+from metadata.domain.scope import REQUESTED, Scope
+from metadata.domain.selection import MAX_WORDS
 
 
 class ReportScopeSerializer(serializers.Serializer):
-    kind = serializers.ChoiceField(choices=SCOPE_KINDS)
+    kind = serializers.ChoiceField(choices=REQUESTED)
     name = serializers.CharField(
         allow_blank=True,
         required=False,
         default="",
-        max_length=MAX_NAME,
+        max_length=MAX_WORDS,
         help_text="Of a selection its words, separated by spaces: names, patterns, tags, layers, with plus signs.",
+    )
+    exclude = serializers.CharField(
+        allow_blank=True,
+        required=False,
+        default="",
+        max_length=MAX_WORDS,
+        help_text="Words of datasets that a selection leaves out.",
     )
     target_only = serializers.BooleanField(required=False, default=False)
     without_blocked = serializers.BooleanField(
@@ -52,7 +58,7 @@ class ReportRequestSerializer(ChangeSerializer, ReportScopeSerializer):
 
 def scope_of(given: Mapping[str, Any]) -> Scope:
     """Return the requested scope. Raise ScopeProblem if its parts contradict each other."""
-    return Scope(given["kind"], given["name"], given["target_only"], without_blocked=given["without_blocked"])
+    return Scope(**{name: given[name] for name in ("kind", "name", "target_only", "exclude", "without_blocked")})
 
 
 class ApprovalSerializer(serializers.ModelSerializer):

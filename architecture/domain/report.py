@@ -13,12 +13,13 @@ from architecture.domain.change_policy import PolicySet, risk_of
 from architecture.domain.operations import BLOCKED, Operation, Warning
 from architecture.domain.planning.plan import Planned
 from architecture.domain.report_content import current_row, dataset_row, operation_row
-from architecture.domain.scope import Scope
+from architecture.domain.scope import keys_in_scope, scope_document
 from architecture.domain.states.current_state import CurrentState, Placed
 from architecture.domain.states.flat_states import flat
 from architecture.domain.states.state_files import ArchitectureState
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.naming import HISTORY_SUFFIX, PREFIXES
+from metadata.domain.scope import Scope
 from metadata.domain.state import DatasetState
 
 # Datasets in the title of a report, and its characters.
@@ -66,7 +67,7 @@ class ChangeReport:
         return {
             "format": FORMAT,
             "fingerprint": self.fingerprint,
-            "scope": self.scope.as_json(self.datasets),
+            "scope": scope_document(self.scope, self.datasets),
             "status": self.status,
             "destructive": self.destructive,
             "operations": [operation.as_json() for operation in self.operations],
@@ -89,7 +90,7 @@ def build_report(
     """
     scope = scope or Scope()
     states = tuple(desired.datasets if isinstance(desired, ArchitectureState) else desired)
-    keys = scope.resolve(current, states)
+    keys = keys_in_scope(scope, current, states)
     whole = planned or Planned.of(current, states, policy)
     plan = whole.within(None if scope.everything else keys)
     after = sorted((flat(state) for state in states if state.key in keys), key=lambda state: state.key)
@@ -118,7 +119,7 @@ def title_of(operations: Iterable[Operation], scope: Scope) -> str:
     """
     names = list(dict.fromkeys(_short_name(operation.dataset) for operation in operations))
     more = f" and {len(names) - _TITLED} more" if len(names) > _TITLED else ""
-    return f"{', '.join(names[:_TITLED])}{more}"[:MAX_TITLE] or scope.describe()[:MAX_TITLE]
+    return f"{', '.join(names[:_TITLED])}{more}"[:MAX_TITLE] or str(scope)[:MAX_TITLE]
 
 
 def _short_name(dataset: str) -> str:

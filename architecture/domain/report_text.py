@@ -13,7 +13,7 @@ _STATUS = {"no_changes": "no changes", "open": "open", "blocked": "blocked"}
 
 def as_text(report: ChangeReport) -> str:
     """Return the report as text: status, operations and warnings, one a line, and the fingerprint."""
-    lines = [f"{report.scope.describe()}: {_status(report)}"]
+    lines = [f"{report.scope}: {_status(report)}"]
     width = max((len(_mark(operation)) for operation in report.operations), default=0)
     for operation in report.operations:
         lines.append(f"  {_mark(operation):{width}}  {operation.describe()}")
@@ -29,7 +29,7 @@ def as_text(report: ChangeReport) -> str:
 def as_markdown(report: ChangeReport) -> str:
     """Return the report as Markdown: headings and tables. Names and texts of users are escaped."""
     lines = [
-        f"# Change report: {_escape(report.scope.describe())}",
+        f"# Change report: {_escape(str(report.scope))}",
         "",
         f"**{_status(report)}**",
         "",

@@ -179,39 +179,3 @@ def common_type(held: str, wanted: str) -> str | None:
         if precision <= MAX_PRECISION:
             return str(DataType(DECIMAL, precision=precision, scale=scale))
     return None
-
-
-_SIGNS = {EQUIVALENT: "=", ALTER: "alter", REBUILD: "rebuild", NARROWER: "narrower", INCOMPATIBLE: "–"}
-
-
-def table_markdown() -> str:
-    """Return the table as Markdown: a row for each type before, a column for each type after, conditions as notes."""
-    notes: dict[str, int] = {}
-    rows = []
-    for before in NAMES:
-        cells = [_cell(before, after, notes) for after in NAMES]
-        rows.append(f"| **{before}** | " + " | ".join(cells) + " |")
-    lines = [
-        "| from \\ to | " + " | ".join(NAMES) + " |",
-        "|---" * (len(NAMES) + 1) + "|",
-        *rows,
-        "",
-        "`alter`: wider, by ALTER, no row is read. `rebuild`: wider, by a verified rebuild. `narrower`: values may "
-        "not fit or lose digits. `–`: incompatible. `=`: nothing to do.",
-        "",
-        *(f"{number}. {note}." for note, number in notes.items()),
-    ]
-    return "\n".join(lines)
-
-
-def _cell(before: str, after: str, notes: dict[str, int]) -> str:
-    rule = RULES.get((before, after)) or _INCOMPATIBLE.get((before, after))
-    if rule is None:
-        return _SIGNS[EQUIVALENT]
-    if not rule.measure:
-        return _SIGNS[rule.change]
-    message = f"to {after} {rule.measure}, otherwise {rule.otherwise}"
-    if before == STRING == after or before == DECIMAL == after:
-        message = f"{message}; the same measures are equivalent"
-    number = notes.setdefault(message, len(notes) + 1)
-    return f"{_SIGNS[rule.change]} ({number})"

@@ -14,13 +14,13 @@ from architecture.domain import operations as ops
 from architecture.domain import report_states
 from architecture.domain.change_policy import is_applied_by_loads
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
 from architecture.models import ChangeReport, Environment
 from architecture.selectors import outdated_reports
 from architecture.selectors.authors import authors, carried_out
 from architecture.selectors.report_details import what_changes
 from architecture.services.report_basis import gather
 from elevata.core.errors import MetadataError, as_sentence
+from metadata.domain.scope import ALL, DATASET, SCHEMA, Scope
 from metadata.models import TargetDataset
 
 LISTED = 20

@@ -6,7 +6,6 @@ from typing import Any
 
 from architecture.domain import report_states
 from architecture.domain.operations import BLOCKED
-from architecture.domain.scope import RESTRICTABLE, Scope
 from architecture.forms import ScopeForm
 from architecture.models import ChangeReport, Execution, Preview
 from architecture.permissions import may_build
@@ -20,6 +19,7 @@ from elevata.audit.selectors import ShownEntry, entries
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import as_sentence
 from elevata.jobs import states
+from metadata.domain.scope import RESTRICTABLE, Scope
 from metadata.selectors.change_log import shown_entries
 
 # Reports in these states can still be executed, so they are checked for being up to date.
@@ -109,7 +109,7 @@ class ReportState:
 
         {} unless the report is blocked and has other changes, too.
         """
-        scope = Scope(**self.report.scope)
+        scope = Scope.from_json(self.report.scope)
         possible = self._is_blocked and self.report.undo_of_id is None and scope.kind in RESTRICTABLE
         if not possible or all(operation.decision == BLOCKED for operation in operations_of(self.report)):
             return {}

@@ -8,7 +8,6 @@ from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
 
 from architecture.domain import decisions, report_states
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import Scope
 from architecture.models import (
     Approval,
     ChangeReport,
@@ -16,6 +15,7 @@ from architecture.models import (
     Execution,
 )
 from elevata.jobs import states as job_states
+from metadata.domain.scope import Scope
 
 
 def reports(*, environment: Environment | None = None) -> QuerySet[ChangeReport]:
@@ -122,4 +122,4 @@ def report_rows(page: Any) -> list[ReportRow]:
 
 def scope_of(report: ChangeReport) -> str:
     """Return a report's scope in words."""
-    return Scope(**report.scope).describe()
+    return str(Scope.from_json(report.scope))

@@ -16,7 +16,7 @@ from architecture.domain import execution_log, policy_rules
 from architecture.domain.change_policy import is_applied_by_loads
 from architecture.domain.operations import Operation, Warning
 from architecture.domain.planning.plan import plan
-from architecture.domain.scope import Scope
+from architecture.domain.scope import scope_document
 from architecture.domain.states.flat_states import of_row
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.statements import statement_text
@@ -43,6 +43,7 @@ from architecture.services.report_basis import Basis
 from architecture.services.states import write_applied
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.load_policy import with_rules_of
+from metadata.domain.scope import Scope
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 
@@ -173,7 +174,7 @@ def begin_execution(
             rows=rows,
             basis=basis,
             through=basis.through,
-            scope=(scope or basis.scope).as_json(sorted(state.qualified_name for state in basis.desired)),
+            scope=scope_document(scope or basis.scope, (state.qualified_name for state in basis.desired)),
             before={row["dataset_key"]: before.get(row["dataset_key"]) for row in rows},
             report={"report_id": None, "fingerprint": sha256_hex(content), "content": content},
         ),

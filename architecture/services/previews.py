@@ -15,7 +15,6 @@ from django.db import transaction
 from architecture.domain import decisions, report_states
 from architecture.domain.operations import Operation
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import Scope
 from architecture.domain.steps import step as steps_of
 from architecture.domain.steps import step_json
 from architecture.domain.steps.statements import statement_text
@@ -33,6 +32,7 @@ from elevata.accounts.roles import Permission
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import ProductError
 from elevata.jobs import states
+from metadata.domain.scope import Scope
 
 log = logging.getLogger(__name__)
 

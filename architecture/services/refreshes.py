@@ -7,7 +7,6 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from architecture.domain.scope import Scope
 from architecture.models import ChangeReport, Environment, Refresh
 from architecture.permissions import must_be_permitted, must_build, place_of_report
 from architecture.services.environments import current_environment
@@ -21,6 +20,7 @@ from elevata.jobs.registry import live_workers
 from elevata.jobs.services import withdraw
 from elevata.jobs.submission import Submitted
 from elevata.jobs.waiting import NoWorker, follow_job
+from metadata.domain.scope import Scope
 from metadata.permissions import here
 
 _NOT_DONE = "the warehouse was not observed"
@@ -54,7 +54,7 @@ def request_refresh(
     the permission to execute in the environment. The system (None) is always allowed.
     """
     if user is not None:
-        _must_be_allowed(user, Scope(**scope) if scope is not None else None, report)
+        _must_be_allowed(user, Scope.from_json(scope) if scope is not None else None, report)
     with transaction.atomic():
         refresh = Refresh.objects.create(
             environment=current_environment(),

@@ -15,7 +15,7 @@ from architecture.domain.operations import Operation, Warning
 from architecture.domain.planning.matching import Known, as_known
 from architecture.domain.planning.plan import Planned
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import Scope
+from architecture.domain.scope import keys_in_scope
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.flat_states import as_row
 from architecture.domain.steps.report_steps import plan_steps
@@ -28,6 +28,7 @@ from architecture.services.observations import Seen, last_seen
 from architecture.services.proof import proven_followed, proven_states, refuse_altered_metadata
 from elevata.audit.services import chain
 from metadata.domain.load_policy import with_rules_of
+from metadata.domain.scope import Scope
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors.dataset_states import dataset_states
@@ -121,7 +122,7 @@ class Basis:
 
     def keys(self) -> frozenset[str]:
         """Return the stable keys of the datasets in scope."""
-        return self.scope.resolve(self.current, self.desired)
+        return keys_in_scope(self.scope, self.current, self.desired)
 
     def observed_at(self) -> datetime | None:
         """Return the time of the oldest observation of the tables in scope."""
@@ -193,7 +194,7 @@ def named_scope(*, environment: Environment, scope: Scope) -> Scope:
 def tables_in_scope(*, environment: Environment, scope: Scope) -> frozenset[str]:
     """Return the stable keys of the tables to observe for a report of this scope. Raise ScopeProblem if it is empty."""
     desired, applied = described_states(environment=environment), applied_states(environment=environment)
-    keys = scope.resolve(CurrentState.of_warehouse(applied, {}, desired), desired)
+    keys = keys_in_scope(scope, CurrentState.of_warehouse(applied, {}, desired), desired)
     return table_keys(state for state in (*desired, *applied) if state.key in keys)
 
 

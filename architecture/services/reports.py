@@ -15,7 +15,6 @@ from architecture.domain.decisions import Decided
 from architecture.domain.operations import Operation, Warning, operation_of
 from architecture.domain.planning.left_out import left_out
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import Scope
 from architecture.domain.states.flat_states import of_row
 from architecture.models import ChangeReport, Environment
 from architecture.permissions import must_build, who_answers
@@ -32,6 +31,7 @@ from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_change, record_why
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
+from metadata.domain.scope import Scope
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ def store_report(
     rows = {"rows": [operation.as_row() for operation in made.operations], "since": since}
     row = ChangeReport(
         environment=basis.environment,
-        scope=scope_row(basis.scope),
+        scope=basis.scope.as_json(),
         scope_hash=scope_hash(basis.scope),
         title=domain.title_of(made.operations, basis.scope),
         document=made.as_json() | rows | (extra or {}),
@@ -163,21 +163,13 @@ def record_decision(report: ChangeReport, action: str, note: str = "") -> None:
 
 
 def _subject(report: ChangeReport) -> dict[str, Any]:
-    name = f"{Scope(**report.scope).describe()} in {report.environment}"
+    name = f"{Scope.from_json(report.scope)} in {report.environment}"
     return {"subject_kind": "report", "subject_key": str(report.report_id), "subject_name": name}
-
-
-def scope_row(scope: Scope) -> dict[str, Any]:
-    """Return a scope for storage; ``Scope(**row)`` restores it."""
-    row: dict[str, Any] = {"kind": scope.kind, "name": scope.name, "target_only": scope.target_only}
-    if scope.without_blocked:
-        row |= {"without_blocked": True, "without": list(scope.without)}
-    return row
 
 
 def scope_hash(scope: Scope) -> str:
     """Return the hash by which reports of one scope are found, whatever was blocked when each was created."""
-    return sha256_hex(scope_row(replace(scope, without=())))
+    return sha256_hex(replace(scope, without=()).as_json())
 
 
 def operations_of(report: ChangeReport) -> tuple[Operation, ...]:
@@ -211,7 +203,7 @@ def basis_of(
     ``begun``: some of its operations were executed. Then its datasets are not resolved again, because its scope may
     contain a former name or a schema without datasets. Several reports can share ``gathered``.
     """
-    scope = Scope(**report.scope)
+    scope = Scope.from_json(report.scope)
     if begun and not scope.everything:
         scope = replace(scope, keys=frozenset(report.content["scope"][-1]))
     if report.undo_of_id is None and gathered is not None:

@@ -15,7 +15,6 @@ from django.db import transaction
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.refusals import Refused
 from architecture.domain.report import ChangeReport, build_report
-from architecture.domain.scope import FILES, Scope
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.flat_states import flat
 from architecture.domain.states.state_files import ArchitectureState, dump_state, parse_state
@@ -31,6 +30,7 @@ from architecture.services.reports import refresh_state
 from architecture.services.states import NOTHING, write_applied
 from elevata.accounts.roles import Permission
 from elevata.audit.services.change_log import record_change
+from metadata.domain.scope import FILES, Scope
 from metadata.domain.stable_keys import history_dataset_key
 from metadata.domain.state import DatasetState
 from metadata.models import TargetSchema

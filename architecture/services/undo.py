@@ -11,7 +11,6 @@ from architecture.domain import report_states
 from architecture.domain.operations import BLOCKED, CHANGE_CONTRACT, Operation, Warning
 from architecture.domain.refusals import Refused
 from architecture.domain.report_states import NO_CHANGES, OPEN
-from architecture.domain.scope import ALL, DATASET, Scope
 from architecture.domain.states.flat_states import as_row
 from architecture.domain.steps import step_json
 from architecture.domain.undo import group_assignment
@@ -38,6 +37,7 @@ from architecture.services.undo_options import (
     written_since,
 )
 from elevata.jobs import states as job_states
+from metadata.domain.scope import ALL, DATASET, Scope
 
 _METADATA_UNCHANGED = "METADATA_UNCHANGED"
 

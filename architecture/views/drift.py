@@ -1,24 +1,27 @@
 """Drift: differences between the warehouse and its applied state, and their adoption as the baseline."""
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from architecture.domain.states.dataset_drift import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.domain.states.dataset_drift import DRIFTED, IN_SYNC, UNKNOWN, DatasetDrift
 from architecture.forms import AdoptForm
 from architecture.models import Environment
-from architecture.services.drift import adopt_as_baseline, current_drift, known_drift
+from architecture.services.drift import Drift, adopt_as_baseline, current_drift, known_drift
 from architecture.services.environments import current_environment
 from architecture.views.refusals import as_shown
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
-from elevata.web.paging import one_page
+from elevata.lists.columns import Column
+from elevata.web.list_pages import ListPage
 from elevata.web.requests import htmx_of
-from elevata.web.views import Page
+from elevata.web.views import REFUSED
 from metadata.models import TargetDataset
 from metadata.permissions import here
 
@@ -28,48 +31,73 @@ AT_ONCE = 200
 _ORDER = (DRIFTED, UNKNOWN, IN_SYNC)
 
 
-class DriftPage(Page):
+class DriftRow(NamedTuple):
+    """Drift of a dataset, and the dataset's key in the metadata if it is there."""
+
+    drift: DatasetDrift
+    key: UUID | None
+
+
+class DriftPage(ListPage):
     """Every dataset: in sync, drifted (with the differences), or unknown."""
 
-    template_name = "architecture/drift_page.html"
+    template_name, file_name = "architecture/drift_page.html", "drift"
+    columns: ClassVar = (
+        Column("Dataset", {"dataset": "drift.dataset"}),
+        Column("State", {"state": "drift.status"}),
+        Column(
+            "Differences",
+            {
+                "differences": lambda row: "; ".join(each.describe() for each in row.drift.differences),
+                "reason": "drift.reason",
+            },
+        ),
+    )
 
     @cached_property
     def environment(self) -> Environment:
         return current_environment()
 
-    def get(self, request: HttpRequest) -> HttpResponse:
-        environment = self.environment
+    @cached_property
+    def is_compared(self) -> bool:
+        """Return False for a page that comes at once, before a long comparison."""
+        request, environment = self.request, self.environment
         is_frame = request.method == "GET" and not htmx_of(request) and "now" not in request.GET
-        if is_frame and environment.applied_datasets.count() > AT_ONCE and known_drift(environment) is None:
-            # The page comes at once; the comparison follows.
-            return self.render(tab="drift", environment=environment)
-        return self.show(AdoptForm())
+        return not is_frame or environment.applied_datasets.count() <= AT_ONCE or known_drift(environment) is not None
 
-    def show(self, form: AdoptForm, *, refused: ProductError | None = None, status: int = 200) -> HttpResponse:
-        environment = self.environment
-        drift = current_drift(environment)
-        state = self.request.GET.get("state", "")
-        datasets = [dataset for kind in _ORDER if state in ("", kind) for dataset in drift.of(kind)]
-        page = one_page(self.request, datasets)
-        keys = TargetDataset.objects.filter(key__in=[dataset.key for dataset in page]).values_list("key", flat=True)
+    @cached_property
+    def drift(self) -> Drift:
+        return current_drift(self.environment)
+
+    @property
+    def _state(self) -> str:
+        return self.request.GET.get("state", "")
+
+    def listed(self) -> Sequence[DatasetDrift]:
+        return [dataset for kind in _ORDER if self._state in ("", kind) for dataset in self.drift.of(kind)]
+
+    def detailed(self, rows: Sequence[DatasetDrift]) -> Sequence[DriftRow]:
+        keys = TargetDataset.objects.filter(key__among=[dataset.key for dataset in rows]).values_list("key", flat=True)
         described = {str(key): key for key in keys}
-        rows = [(dataset, described.get(dataset.key)) for dataset in page]
-        context: dict[str, Any] = {
-            "compared": True,
-            "page": page,
-            "tab": "drift",
-            "environment": environment,
-            "drift": drift,
+        return [DriftRow(dataset, described.get(dataset.key)) for dataset in rows]
+
+    def context(self) -> dict[str, Any]:
+        own: dict[str, Any] = {"tab": "drift", "environment": self.environment, "compared": self.is_compared}
+        if not self.is_compared:
+            return own
+        rows = self.detailed_page
+        return {
+            **super().context(),
+            **own,
+            "drift": self.drift,
             "rows": rows,
-            "counts": [(kind, drift.count(kind)) for kind in _ORDER],
-            "wanted": state,
-            "form": form,
+            "counts": [(kind, self.drift.count(kind)) for kind in _ORDER],
+            "wanted": self._state,
+            "form": AdoptForm(),
             "chosen": self.request.POST.getlist("dataset"),
-            "adoptable": any(dataset.status != IN_SYNC and key is not None for dataset, key in rows),
+            "adoptable": any(row.drift.status != IN_SYNC and row.key is not None for row in rows),
             "may_adopt": may(self.request.user, Permission.EXECUTE_REPORTS, on=here),
-            "refused": as_shown(refused, self.request.user) if refused is not None else None,
         }
-        return self.render(status=status, **context)
 
 
 class DriftAdopt(DriftPage):
@@ -81,11 +109,11 @@ class DriftAdopt(DriftPage):
     def post(self, request: HttpRequest) -> HttpResponse:
         form = AdoptForm(request.POST)
         if not form.is_valid():
-            return self.show(form, status=422)
+            return self.render(status=REFUSED, form=form)
         keys, reason = form.cleaned_data["dataset"], form.cleaned_data["reason"]
         try:
             adopt_as_baseline(environment=self.environment, dataset_keys=keys, user=request.user, reason=reason)
         except ProductError as error:
-            return self.show(form, refused=error, status=error.status)
+            return self.render(status=error.status, form=form, refused=as_shown(error, request.user))
         messages.success(request, "Baseline adopted. The next report starts from it.")
         return redirect("drift_page")

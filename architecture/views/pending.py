@@ -6,7 +6,6 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from architecture.domain.scope import SELECTION, Scope, ScopeProblem
 from architecture.permissions import may_build, place_of_scope
 from architecture.selectors import outdated_reports
 from architecture.selectors.pending import pending, pending_operations
@@ -15,6 +14,7 @@ from architecture.views.refusals import ForBuilders
 from elevata.core.errors import as_sentence
 from elevata.core.words import counted
 from elevata.web.views import TemplatePage
+from metadata.domain.scope import SELECTION, Scope, ScopeProblem
 from metadata.views.bulk_edits import SelectedDatasets, SelectedRow
 
 

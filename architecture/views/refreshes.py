@@ -11,7 +11,6 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
-from architecture.domain.scope import Scope
 from architecture.forms import ScopeForm
 from architecture.models import ChangeReport, Refresh
 from architecture.services.environments import current_environment
@@ -22,6 +21,7 @@ from elevata.accounts.view_permissions import permitted
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.web.views import Page, RowPage
+from metadata.domain.scope import Scope
 from metadata.permissions import here
 
 REPORT, PREVIEW, DRIFT = Refresh.Purpose.REPORT, Refresh.Purpose.PREVIEW, Refresh.Purpose.DRIFT
@@ -83,7 +83,8 @@ class RefreshPage(RowPage, Page):
         title = _TITLES.get(refresh.purpose, "Refresh")
         context = super().context() | {"title": title, "tables": len(refresh.tables)}
         if refresh.is_finished:
-            return context | {"form": ScopeForm.of(Scope(**refresh.scope)) if refresh.scope is not None else None}
+            scope = None if refresh.scope is None else Scope.from_json(refresh.scope)
+            return context | {"form": scope and ScopeForm.of(scope)}
         seen = self.seen
         return context | {"seen": seen, "alone": seen.endswith("alone")}
 

@@ -10,7 +10,6 @@ from django.views.decorators.http import require_safe
 
 from architecture.domain import report_states
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import Scope
 from architecture.forms import DecisionForm, ReasonForm, ScopeForm
 from architecture.models import DryRun
 from architecture.selectors.dry_run_results import dry_run_result
@@ -20,7 +19,7 @@ from architecture.services.environments import current_environment
 from architecture.services.executions import request_execution
 from architecture.services.previews import build_previewed_report, make_preview, newest_preview
 from architecture.services.report_basis import named_scope, tables_in_scope
-from architecture.services.reports import authors_of_report, scope_row, tables_of
+from architecture.services.reports import authors_of_report, tables_of
 from architecture.views.refreshes import PREVIEW, REPORT, refresh_first, to_report, to_section
 from architecture.views.refusals import ForBuilders, as_shown
 from architecture.views.reports import ReportDetail, ReportList, ReportPage
@@ -28,6 +27,7 @@ from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, ProductError
 from elevata.jobs.registry import live_workers
 from elevata.web.views import ActionPage
+from metadata.domain.scope import Scope
 
 
 def begin_report(request: HttpRequest, scope: Scope, *, last: bool = False) -> HttpResponse:
@@ -41,7 +41,7 @@ def begin_report(request: HttpRequest, scope: Scope, *, last: bool = False) -> H
     if not keys:
         raise Refused("UNKNOWN_DATASET", "no dataset is described yet", "import metadata first")
     if not last:
-        return refresh_first(request, keys, REPORT, scope=scope_row(scope), sizes=True)
+        return refresh_first(request, keys, REPORT, scope=scope.as_json(), sizes=True)
     report = build_previewed_report(environment=environment, scope=scope, user=request.user)
     return to_report(request, report)
 

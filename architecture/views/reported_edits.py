@@ -5,11 +5,11 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse
 
-from architecture.domain.scope import DATASET, Scope
 from architecture.views.report_steps import begin_report
 from elevata.core.errors import ProductError
 from elevata.web.forms import error_text
 from elevata.web.views import FormPage
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import TargetDataset
 from metadata.views.column_forms import ColumnCreate, ColumnEdit
 from metadata.views.datasets import DatasetEdit

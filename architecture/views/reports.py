@@ -10,7 +10,6 @@ from django.shortcuts import get_object_or_404
 
 from architecture.domain import report_states
 from architecture.domain.data_contracts import contracts_text
-from architecture.domain.scope import Scope
 from architecture.filtersets import ReportFilter
 from architecture.forms import DecisionForm, ScopeForm
 from architecture.models import ChangeReport
@@ -30,6 +29,7 @@ from elevata.comments.views import comments_panel
 from elevata.lists.columns import Column
 from elevata.web.list_pages import ListPage
 from elevata.web.views import DetailPage, RowPage
+from metadata.domain.scope import Scope
 from metadata.selectors.datasets import target_datasets
 
 PER_PAGE = 25

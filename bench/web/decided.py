@@ -13,7 +13,6 @@ from typing import Any
 from django.db import transaction
 
 from architecture.domain import report_states
-from architecture.domain.scope import Scope
 from architecture.domain.states.flat_states import flat
 from architecture.domain.tables import tables_of
 from architecture.models import (
@@ -36,6 +35,7 @@ from architecture.services.reports import operations_of, store_report
 from bench.web.applied import observed
 from bench.web.size import Size
 from elevata.audit.services import chain
+from metadata.domain.scope import Scope
 from metadata.domain.state import DatasetState
 
 # Outcomes of reports, in turns.

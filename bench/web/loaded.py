@@ -11,9 +11,9 @@ from architecture.models import Environment, Lease
 from bench.web.described import stored
 from bench.web.size import Size
 from elevata.jobs.models import Job, Worker
-from loader.domain.dependencies import Scope
 from loader.models import DatasetRun, LoadRun, RunEvent, Schedule
 from loader.schedules.services import create_schedule
+from metadata.domain.scope import Scope
 from metadata.domain.state import DatasetState
 
 FAILURE = {"code": "BAD_VALUE", "message": "3 values of amount do not fit decimal(14,2)", "row": 1204}

@@ -28,6 +28,11 @@ class ListTools:
     saved: tuple[SavedFilter, ...]
     columns: tuple[tuple[Column, bool], ...]
 
+    @classmethod
+    def of_columns(cls, columns: Sequence[Column]) -> "ListTools":
+        """Return the tools of a list without filters: all columns are shown."""
+        return cls("", (), tuple((column, True) for column in columns))
+
     @cached_property
     def is_shown(self) -> dict[str, bool]:
         """Return True or False for the label of each column."""

@@ -16,7 +16,7 @@ from django_filters import FilterSet
 
 from elevata.core.spreadsheets import safe_csv_lines
 from elevata.lists.columns import Column, csv_columns
-from elevata.lists.selectors import chosen_labels, list_tools
+from elevata.lists.selectors import ListTools, chosen_labels, list_tools
 from elevata.web.paging import PER_PAGE, filtered, one_page
 from elevata.web.views import TemplatePage, route_of
 
@@ -43,7 +43,7 @@ class ListPage(TemplatePage):
 
     @property
     def has_csv(self) -> bool:
-        return any(column.csv for column in self.columns)
+        return any(column.csv for column in self.listed_columns)
 
     @property
     def route(self) -> str:
@@ -51,13 +51,13 @@ class ListPage(TemplatePage):
 
     @cached_property
     def _chosen(self) -> list[str] | None:
-        return chosen_labels(self.request.user, self.route) if self.columns else None
+        return chosen_labels(self.request.user, self.route) if self.columns and self.filterset is not None else None
 
     def as_csv(self) -> StreamingHttpResponse:
         """Return all filtered rows, not only the page's, with the chosen columns as CSV; they are sent in parts."""
         filterset, _ = self._filtered if self.filterset is not None else (None, None)
         rows = self.listed() if filterset is None else filterset.qs
-        columns = csv_columns(self.columns, self._chosen)
+        columns = csv_columns(self.listed_columns, self._chosen)
         values = [_value_of(source) for source in columns.values()]
         lines = ([_text(value(row)) for value in values] for part in _parts(rows) for row in self.detailed(part))
         name = self.file_name or f"{self.route.removesuffix('_list')}s"
@@ -67,7 +67,12 @@ class ListPage(TemplatePage):
         response["Content-Disposition"] = f'attachment; filename="{name}.csv"'
         return response
 
-    def listed(self) -> QuerySet:
+    @property
+    def listed_columns(self) -> Sequence[Column]:
+        """Return the columns of the list; lists whose columns depend on their row extend it."""
+        return self.columns
+
+    def listed(self) -> QuerySet | Sequence[Any]:
         """Return all rows of the list, unfiltered."""
         raise NotImplementedError
 
@@ -85,7 +90,8 @@ class ListPage(TemplatePage):
     def _filtered(self) -> tuple[FilterSet | None, RowsPage]:
         if self.filterset is None:
             return None, one_page(self.request, self.listed(), self.per_page)
-        return filtered(self.request, self.filterset, self.listed(), self.per_page)
+        rows: Any = self.listed()  # lists with filters have a query
+        return filtered(self.request, self.filterset, rows, self.per_page)
 
     @property
     def rows_page(self) -> RowsPage:
@@ -94,13 +100,16 @@ class ListPage(TemplatePage):
 
     def context(self) -> dict[str, Any]:
         chosen, page = self._filtered
-        has_tools = self.filterset is not None
-        tools = list_tools(self.request.user, self.route, self.columns, self._chosen) if has_tools else None
+        columns, tools = self.listed_columns, None
+        if self.filterset is not None:
+            tools = list_tools(self.request.user, self.route, columns, self._chosen)
+        elif columns:
+            tools = ListTools.of_columns(columns)
         return super().context() | {"filter": chosen, "page": page, "has_csv": self.has_csv, "tools": tools}
 
 
-def _parts(rows: QuerySet) -> Iterator[list[Any]]:
-    remaining = rows.iterator(chunk_size=_CHUNK)
+def _parts(rows: QuerySet | Sequence[Any]) -> Iterator[list[Any]]:
+    remaining = rows.iterator(chunk_size=_CHUNK) if isinstance(rows, QuerySet) else iter(rows)
     while part := list(islice(remaining, _CHUNK)):
         yield part
 

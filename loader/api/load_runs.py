@@ -23,14 +23,13 @@ from loader.api.serializers import (
     RunEventSerializer,
 )
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import ALL, SELECTION, Scope
-from loader.domain.dependencies import KINDS as SCOPE_KINDS
 from loader.domain.sources.marks import MAX_SINCE
 from loader.filtersets import LoadRunFilter, MaintenanceRecordFilter, RunIdConverter
 from loader.models import LoadRun, MaintenanceRecord
 from loader.selectors.runs import load_run_detail, load_runs, run_events
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.maintenance.approvals import approve_maintenance
+from metadata.domain.scope import ALL, REQUESTED, SELECTION, Scope
 from metadata.domain.selection import MAX_WORDS
 from metadata.permissions import here
 
@@ -60,13 +59,13 @@ class RunIdField(serializers.RegexField):
 class LoadScopeSerializer(StrictSerializer):
     """Scope of a load: everything, a schema, a dataset by its name (schema.name), or a selection by its words."""
 
-    kind = serializers.ChoiceField(choices=SCOPE_KINDS)
+    kind = serializers.ChoiceField(choices=REQUESTED)
     name = serializers.CharField(required=False, allow_blank=True, default="", max_length=MAX_WORDS)
     target_only = serializers.BooleanField(
         required=False, default=False, help_text="Load without inputs; deliveries are not read again."
     )
     exclude = serializers.CharField(
-        required=False, allow_blank=True, max_length=310, help_text="Words of datasets that are left out."
+        required=False, allow_blank=True, max_length=MAX_WORDS, help_text="Words of datasets that are left out."
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -6,15 +6,15 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from elevata.accounts.actors import current_actor
-from loader.domain.dependencies import KINDS
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
 from loader.selectors.readable_windows import with_readable_windows
 from loader.services.maintenance.records import record_artifact
 from loader.services.reads.read_permissions import readable_error
+from metadata.domain.scope import REQUESTED
 
 
 class ScopeSerializer(serializers.Serializer):
-    kind = serializers.ChoiceField(choices=KINDS)
+    kind = serializers.ChoiceField(choices=REQUESTED)
     name = serializers.CharField(allow_blank=True)
     target_only = serializers.BooleanField()
 

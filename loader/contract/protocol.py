@@ -44,21 +44,6 @@ import logging
 import re
 from dataclasses import dataclass, replace
 
-EVENTS = (
-    "ready",
-    "fatal",
-    "log",
-    "dataset_started",
-    "dataset_phase",
-    "dataset_checked",
-    "dataset_finished",
-    "step_started",
-    "step_finished",
-    "case_finished",
-    "finished",
-)
-
-
 # Log lines of a runner: their format, and a parser that also reads Spark's lines. The runner's own log records are one
 # JSON object a line. The JVM prints log4j lines of Spark (``26/01/31 12:00:00 ERROR TaskSetManager: …``). Both print
 # lines without a head, too: traces, warnings of Java, output of libraries.

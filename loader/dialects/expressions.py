@@ -44,11 +44,6 @@ Written = tuple[str, str]  # SQL and its kind
 ColumnOf = tuple[str, str, DataType]  # alias as SQL, name and type
 
 
-def translate(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, where: str = "", alias: str = "r") -> str:
-    """Return an expression over columns of ``alias``. Raise NotRendered with the place of what is not proven."""
-    return Translation(sql, dialect, types, where, alias).of(_parsed(sql, where))[0]
-
-
 def translate_condition(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, where: str) -> str:
     """Return a condition over columns of ``r``. Raise NotRendered, also for a value that is no condition."""
     tree = _parsed(sql, where)

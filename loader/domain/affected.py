@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
 from loader.domain.queries.select_statements import names_read
+from metadata.domain.scope import ALL, DATASET, SCHEMA, Scope
 
 EXPOSURE, CONTRACT, OWNER, QUERY, SCHEDULE = "exposure", "contract", "owner", "saved query", "schedule"
 # In display order.

@@ -9,56 +9,17 @@ if it gets ghost rows for them.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
 
 from elevata.core.words import suggestion
 from loader.contract.refusals import Refusal
 from metadata.domain.history.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.quality.unknown_parents import GHOST, KEEP
+from metadata.domain.scope import ALL, DATASET, SCHEMA, SELECTION, Scope
 from metadata.domain.selection import Node, NothingSelected, is_name, reached, select_nodes, select_states
 from metadata.domain.state import DatasetState, ReferenceState
 
-ALL, SCHEMA, DATASET, SELECTION = KINDS = "all", "schema", "dataset", "selection"
 LOADED_LAYERS = ("raw", "rawcore")
 HISTORY_SUFFIX = "_hist"
-# Words of a selection that its name in a list shows.
-_SHOWN = 10
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Requested datasets of a run. ``target_only`` leaves out the datasets that they depend on.
-
-    The ``name`` of a selection has its words (``metadata.domain.selection``), ``exclude`` those of datasets that are
-    left out.
-    """
-
-    kind: str = ALL
-    name: str = ""
-    target_only: bool = False
-    exclude: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        scope = {"kind": self.kind, "name": self.name, "target_only": self.target_only}
-        return scope | ({"exclude": self.exclude} if self.exclude else {})
-
-    @classmethod
-    def from_json(cls, described: Mapping[str, Any]) -> "Scope":
-        return cls(**described)
-
-    def __str__(self) -> str:
-        if self.kind == ALL:
-            return "everything"
-        if self.kind == SELECTION:
-            return _shortened(self.name) + (f" without {self.exclude}" if self.exclude else "")
-        alone = " alone" if self.target_only else ""
-        return f"{self.kind} {self.name}{alone}"
-
-
-def _shortened(words: str) -> str:
-    """Return the first words of a selection, with the number of the others."""
-    first, others = words.split()[:_SHOWN], words.split()[_SHOWN:]
-    return f"{' '.join(first)} and {len(others)} more" if others else words
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from django.conf import settings
 
-from architecture.domain.scope import Scope as ReportScope
 from architecture.services.automatic_changes import pending_changes
 from architecture.services.environments import current_environment
 from architecture.services.observations import last_seen
@@ -12,9 +11,9 @@ from elevata.accounts.actors import current_actor
 from elevata.audit.services import chain
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET
 from loader.fivetran.tables import rawcore_of
 from loader.services.loads.plans import plan_named
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import SourceDataset
 
 
@@ -37,7 +36,7 @@ def refuse_waiting(source: SourceDataset) -> None:
     )
     if not pending.needing:
         return
-    scope = ReportScope(DATASET, name, target_only=True)
+    scope = Scope(DATASET, name, target_only=True)
     report = build_report(environment=environment, scope=scope, user=current_actor().user)
     raise Refusal(
         "REPORT_WAITS",

@@ -1,14 +1,12 @@
 """Forms of load runs."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 
 from elevata.web.forms import MONO, ProductForm
-from loader.domain.dependencies import ALL, SELECTION, Scope
 from loader.domain.sources.marks import MAX_SINCE
-from metadata.domain.selection import MAX_WORDS
+from metadata.domain.scope import ALL, SELECTION, Scope
 from metadata.forms.scope import ScopeFields
 
 
@@ -21,23 +19,6 @@ class NoteForm(ProductForm):
 class LoadFields(ScopeFields):
     """Fields that load runs and schedules share."""
 
-    SCOPES = (*ScopeFields.SCOPES, (SELECTION, "Selection"))
-    NAMED_BY: ClassVar[Mapping[str, str]] = {**ScopeFields.NAMED_BY, SELECTION: SELECTION}
-
-    selection = forms.CharField(
-        max_length=MAX_WORDS,
-        required=False,
-        widget=forms.TextInput(attrs=MONO | {"placeholder": "tag:finance +serving.sales"}),
-        help_text="Words: schema.name, schema.*, tag:name or layer:name. A plus before a word adds everything "
-        "upstream, one after it everything downstream.",
-    )
-    exclude = forms.CharField(
-        max_length=310,
-        required=False,
-        label="Except",
-        widget=forms.TextInput(attrs=MONO),
-        help_text="Words of datasets that are left out.",
-    )
     target_only = forms.BooleanField(
         label="Without inputs",
         required=False,

@@ -6,18 +6,16 @@ from pathlib import Path
 
 from django.conf import settings
 
-from architecture.domain.scope import DATASET, Scope
 from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
 from elevata.jobs import states
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import SELECTION
-from loader.domain.dependencies import Scope as LoadScope
 from loader.management.demo_data import deliver_flights, package_folder
 from loader.management.demo_work import DemoUsers, carry_out
 from loader.management.waiting import follow
 from loader.models import LoadRun
 from loader.services.loads.load_runs import request_load_run
+from metadata.domain.scope import DATASET, SELECTION, Scope
 from metadata.models import SourceDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.exchange.metadata_files import import_metadata
@@ -57,7 +55,7 @@ def load_flights(people: DemoUsers, folder: Path, months: tuple[int, int] = _MON
 
 
 def _load(run_id: str, at: datetime, people: DemoUsers) -> LoadRun:
-    scope = LoadScope(SELECTION, _FLIGHTS)
+    scope = Scope(SELECTION, _FLIGHTS)
     requested = request_load_run(scope=scope, load_timestamp=at, run_id=run_id, user=people.operator.user)
     if requested.notice:
         raise CommandExit(1, requested.notice)

@@ -23,7 +23,6 @@ from django.utils import timezone
 
 from architecture.domain import decisions, report_states
 from architecture.domain.artifacts import verify
-from architecture.domain.scope import DATASET, SCHEMA, Scope
 from architecture.domain.states.dataset_drift import DRIFTED, DatasetDrift
 from architecture.models import ChangeReport, DryRun, Execution, ExecutionRecord
 from architecture.selectors.dataset_states import applied_states
@@ -52,6 +51,7 @@ from loader.models import LoadRun, Schedule
 from loader.schedules.services import create_schedule
 from loader.services.maintenance.approvals import approve_maintenance, missing_approvals
 from loader.services.maintenance.prunes import request_prune
+from metadata.domain.scope import DATASET, SCHEMA, Scope
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import create_target_column, update_target_column
 from metadata.services.exchange.metadata_files import import_metadata

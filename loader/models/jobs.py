@@ -7,9 +7,9 @@ from django.db import models
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
 from loader.contract.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
-from loader.domain.dependencies import Scope
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.sources.window_texts import window_text
+from metadata.domain.scope import Scope
 
 
 class LoadRun(Job):

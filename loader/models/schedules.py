@@ -12,7 +12,7 @@ class Schedule(Versioned):
     """A load run that is started at certain times, in one environment; or a vacuum, or a check of sources.
 
     ``cron`` has five fields and counts in ``time_zone``; ``scope`` is that of the runs
-    (``loader.domain.dependencies.Scope`` as JSON). ``next_at`` is the next due time, None while the
+    (``metadata.domain.scope.Scope`` as JSON). ``next_at`` is the next due time, None while the
     schedule is not active: the process that moves it on, by compare-and-set, starts the run.
     ``last_due_at`` is the last due time that was handled and ``outcome`` its result; ``remark``
     is the reason where no run was started. ``last_run`` is the newest run, due or started by a user.

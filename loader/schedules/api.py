@@ -18,7 +18,6 @@ from loader.api.load_runs import ACCEPTED_AT, LoadScopeSerializer, ReasonOfRun
 from loader.api.serializers import (
     LoadRunSerializer,
 )
-from loader.domain.dependencies import Scope
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.filtersets import ScheduleFilter
 from loader.models import Schedule
@@ -27,6 +26,7 @@ from loader.schedules.selectors import schedules
 from loader.schedules.services import create_schedule, delete_schedule, timetable_of, update_schedule
 from loader.schedules.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
 from loader.selectors.runs import load_run_detail
+from metadata.domain.scope import Scope
 from metadata.permissions import here
 
 

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 from django import forms
 
 from elevata.web.forms import MONO, EditForm, set_choices
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.forms.load_runs import LoadFields
 from loader.models import Schedule
 from loader.schedules.cron import time_zones
 from loader.schedules.wait_checks import WAIT_KINDS
 from loader.schedules.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
+from metadata.domain.scope import ALL, DATASET, SCHEMA, SELECTION, Scope
 from metadata.selectors.datasets import source_datasets
 
 _NO_CRON = "Enter a schedule, for example 30 6 * * 1-5 (06:30 from Monday to Friday)."

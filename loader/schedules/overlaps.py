@@ -11,9 +11,9 @@ from django.utils import timezone
 from architecture.domain.health import Concern, Severity
 from architecture.selectors.health import first_concerns
 from elevata.core.errors import MetadataError, as_sentence
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
 from loader.models import Schedule
 from loader.schedules.services import timetable_of
+from metadata.domain.scope import ALL, DATASET, SCHEMA, Scope
 
 _AHEAD = timedelta(days=7)
 _MOST_TIMES = 500

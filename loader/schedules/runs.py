@@ -28,7 +28,7 @@ from elevata.jobs.services import mark_lost
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import mark_settled, tell
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import Scope, is_loaded
+from loader.domain.dependencies import is_loaded
 from loader.models import LoadRun, Schedule
 from loader.schedules.services import SUBJECT, timetable_of
 from loader.schedules.wait_checks import check_data
@@ -37,6 +37,7 @@ from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_load
 from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.sources.check_requests import request_checks
+from metadata.domain.scope import Scope
 from metadata.domain.state import DatasetState
 
 log = logging.getLogger(__name__)

@@ -14,13 +14,13 @@ from elevata.lists.services import delete_favourites_of
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import mark_settled
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import Scope
 from loader.domain.vacuum import refuse_short
 from loader.models import LoadRun, Schedule
 from loader.schedules.cron import Timetable, read
 from loader.schedules.wait_checks import check_wait
 from loader.schedules.waits import Wait
 from loader.services.loads.plans import plan_load
+from metadata.domain.scope import Scope
 from metadata.services.rows.row_changes import remove, store
 
 log = logging.getLogger(__name__)

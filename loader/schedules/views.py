@@ -19,7 +19,6 @@ from elevata.jobs.registry import live_workers
 from elevata.lists.columns import Column, yes_no
 from elevata.web.list_pages import ListPage
 from elevata.web.views import ButtonPage, CreatePage, DeletePage, DetailPage, EditPage, FormPage, RowPage
-from loader.domain.dependencies import Scope
 from loader.filtersets import ScheduleFilter
 from loader.models import Schedule
 from loader.schedules.cron import Timetable, read
@@ -31,6 +30,7 @@ from loader.schedules.wait_checks import sources_of_waits
 from loader.schedules.waits import Wait
 from loader.selectors.runs import newest_runs, with_totals
 from loader.views.runs.load_runs import START, ForStarters, loadable_names, run_address
+from metadata.domain.scope import Scope
 from metadata.models import SourceDataset
 from metadata.permissions import here
 from metadata.selectors.change_log import shown_entries

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from elevata.core.errors import MetadataError
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import Scope
 from loader.models import DatasetRun, Schedule
 from loader.schedules.waits import FILES, Answer, Wait, answer_of_files, answer_of_rows
 from loader.selectors.source_state import deliveries
@@ -13,6 +12,7 @@ from loader.services.loads.plans import plan_load
 from loader.sources.limits import database_of
 from loader.sources.postgresql import count_rows
 from loader.sources.systems import delivery
+from metadata.domain.scope import Scope
 from metadata.domain.types import DATE, TIMESTAMP
 from metadata.models import SourceDataset, System
 

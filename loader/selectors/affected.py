@@ -18,9 +18,9 @@ from elevata.accounts.permissions import Where
 from loader.contract.refusals import Refusal
 from loader.domain import affected as domain
 from loader.domain.affected import Affected
-from loader.domain.dependencies import SELECTION, Scope
 from loader.models import DatasetRun, LoadRun, SavedQuery, Schedule
 from loader.services.loads.plans import plan_load
+from metadata.domain.scope import SELECTION, Scope
 from metadata.models import Exposure, SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.permissions import here, place_of_data
 from metadata.selectors.dataset_lineage import downstream

@@ -11,7 +11,6 @@ from django.core.exceptions import ObjectDoesNotExist
 
 from architecture.domain import operations as ops
 from architecture.domain import report_states
-from architecture.domain.scope import DATASET, SCHEMA, SELECTION, Scope
 from architecture.models import AppliedDataset, ChangeReport, Environment, Execution
 from architecture.selectors import outdated_reports
 from architecture.selectors.executions import executions
@@ -23,7 +22,6 @@ from architecture.services.reports import operations_of
 from elevata.jobs import states
 from loader.contract.refusals import Refusal
 from loader.contract.run_states import LOAD as LOAD_KIND
-from loader.domain import dependencies
 from loader.domain.next_steps import Facts
 from loader.domain.sources.proposal_states import OPEN
 from loader.models import DatasetRun, LoadRun, SourceProposal
@@ -32,6 +30,7 @@ from loader.selectors.runs import load_runs
 from loader.selectors.source_state import loaded_dataset
 from loader.services.loads.plans import plan_load
 from loader.services.maintenance.approvals import is_unapproved
+from metadata.domain.scope import ALL, DATASET, SCHEMA, SELECTION, Scope
 from metadata.domain.sources.option_kinds import QUARANTINE
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors.datasets import source_dataset_detail
@@ -123,7 +122,7 @@ def _of_run(key: str, user: Any) -> Known:
     known = Known(facts, run=run, dataset=dataset, source=source)
     if run.status != states.BLOCKED or (run.error or {}).get("code") != CHANGES_PENDING:
         return known
-    changes = changes_before_load(dependencies.Scope.from_json(run.scope))
+    changes = changes_before_load(Scope.from_json(run.scope))
     return _with_pending(known, changes, run.environment, user)
 
 
@@ -137,7 +136,7 @@ _KINDS: Mapping[str, Callable[[Any, Any], Known]] = {
 KINDS = tuple(_KINDS)
 
 
-def changes_before_load(scope: dependencies.Scope) -> Pending:
+def changes_before_load(scope: Scope) -> Pending:
     """Return the pending changes of the datasets that a load reads or writes which it does not apply by itself.
 
     Their scope is that of the report that the load waits for. None are known for an invalid scope.
@@ -151,9 +150,9 @@ def changes_before_load(scope: dependencies.Scope) -> Pending:
     waiting = tuple(item for item in operations if item.key in plan.described and not item.is_automatic)
     names = sorted({plan.states[item.key].qualified_name for item in waiting})
     wanted = Scope()
-    if scope.kind == dependencies.SCHEMA and all(name.partition(".")[0] == scope.name for name in names):
+    if scope.kind == SCHEMA and all(name.partition(".")[0] == scope.name for name in names):
         wanted = Scope(SCHEMA, scope.name)
-    elif scope.kind != dependencies.ALL and names:
+    elif scope.kind != ALL and names:
         wanted = Scope(DATASET, names[0]) if len(names) == 1 else Scope(SELECTION, " ".join(names))
     reports = tuple(open_reports(environment, wanted)) if waiting else ()
     return Pending(wanted, waiting, problem, reports=reports)
@@ -196,7 +195,7 @@ def _with_report(known: Known, report: ChangeReport, user: Any, *, check: bool) 
         is_retirable=column is not None,
         execution=execution.status if execution is not None else "",
     )
-    scope = Scope(**report.scope) if known.pending is None else known.scope
+    scope = Scope.from_json(report.scope) if known.pending is None else known.scope
     return replace(
         known,
         facts=facts,

@@ -12,8 +12,9 @@ from architecture.models import ChangeReport
 from architecture.selectors.pending import Pending
 from elevata.core.words import counted
 from elevata.jobs import states
-from loader.domain import dependencies, next_steps
+from loader.domain import next_steps
 from loader.selectors.next_step_facts import Known
+from metadata.domain.scope import ALL, DATASET, SELECTION
 from metadata.domain.selection import MAX_WORDS
 
 # Users that are named.
@@ -200,11 +201,11 @@ def _load(known: Known) -> NextStep:
         text = "The tables have changed since the last load, which fills new columns."
     names = " ".join(known.loads)
     if len(known.loads) == 1:
-        fields = {"scope": dependencies.DATASET, "dataset": names}
+        fields = {"scope": DATASET, "dataset": names}
     elif known.loads and len(known.loads) <= _LOADED_BY_NAME and len(names) <= MAX_WORDS:
-        fields = {"scope": dependencies.SELECTION, "selection": names}
+        fields = {"scope": SELECTION, "selection": names}
     else:
-        fields = {"scope": dependencies.ALL}
+        fields = {"scope": ALL}
     return _step(text, "Load", reverse("run_start"), **fields)
 
 

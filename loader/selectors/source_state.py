@@ -17,7 +17,6 @@ from elevata.audit.selectors import entries
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
 from loader.contract.run_states import LOAD
-from loader.domain.dependencies import Scope
 from loader.domain.sources.contract_comparison import KnownColumn
 from loader.domain.sources.marks import AHEAD
 from loader.models import DatasetRun, Schedule, SourceProposal
@@ -25,6 +24,7 @@ from loader.schedules.selectors import schedules
 from loader.services.loads.plans import plan_load
 from loader.sources.results import Delivery
 from loader.sources.systems import delivery
+from metadata.domain.scope import Scope
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System, TargetDataset, TargetSchema
 

@@ -32,7 +32,7 @@ from loader.dialects.warehouse import (
     render_objects,
     render_warehouse,
 )
-from loader.domain.dependencies import Scope, referring
+from loader.domain.dependencies import referring
 from loader.domain.historization.references import foreign_keys
 from loader.domain.historization.stage import (
     entity_key_components,
@@ -45,6 +45,7 @@ from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.quality import check_specs
 from loader.services.sources.specs import source_datasets
 from metadata.domain.quality.unknown_parents import GHOST
+from metadata.domain.scope import Scope
 from metadata.domain.sources.reading_options import options_of
 from metadata.domain.state import DatasetState
 from metadata.models import Reference, SourceDataset, TargetDataset
@@ -265,9 +266,7 @@ def _views(
     return [*views, *over_histories], left_out
 
 
-def _view(
-    view: DatasetState, states: Mapping[str, DatasetState], options: Mapping[str, dict[str, Any]]
-) -> View:
+def _view(view: DatasetState, states: Mapping[str, DatasetState], options: Mapping[str, dict[str, Any]]) -> View:
     """Return a view. Raise NotRendered for one without inputs; Refusal UNKNOWN_INPUT."""
     if view.select:
         columns = tuple((column.name, column.type) for column in view.active_columns)

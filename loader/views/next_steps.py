@@ -7,13 +7,13 @@ from django.conf import settings
 from django.core.exceptions import ObjectDoesNotExist
 from django.http import Http404
 
-from architecture.domain.scope import Scope
 from architecture.permissions import may_build, place_of_scope
 from elevata.web.views import TemplatePage
 from loader.forms.load_runs import StartLoadForm
 from loader.selectors.next_step_facts import KINDS, changes_before_load
 from loader.selectors.next_step_texts import NAMED
 from loader.selectors.next_steps import next_step_of
+from metadata.domain.scope import Scope
 
 
 class NextStepPart(TemplatePage):

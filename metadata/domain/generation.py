@@ -16,7 +16,6 @@ from metadata.domain.sources.formats import DELTA, KAFKA, OP, TEXT_FORMATS
 from metadata.domain.types import STRING, DataType
 
 RAW, STAGE, RAWCORE = "raw", "stage", "rawcore"
-LAYERS = (RAW, STAGE, RAWCORE)
 
 # Formats that carry text only: raw keeps it as text, stage gives it a type.
 

@@ -3,7 +3,6 @@
 import re
 
 ALLOW, ASK, REFUSE = "allow", "ask", "refuse"
-RULES = (ALLOW, ASK, REFUSE)
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_WORDS = frozenset(

@@ -52,12 +52,12 @@ def is_name(word: str) -> bool:
 
 
 def select_states(
-    states: Iterable[DatasetState], select: str, tags: Mapping[str, Collection[str]]
+    states: Iterable[DatasetState], select: str, tags: Mapping[str, Collection[str]], exclude: str = ""
 ) -> list[DatasetState]:
     """Return the datasets that words select, by name; upstream are their inputs. Raise NothingSelected."""
     by_key = {state.key: state for state in states}
     inputs = {key: by_key.keys() & set(state.inputs) for key, state in by_key.items()}
-    keys = select_nodes((Node.of(state, tags) for state in by_key.values()), inputs, select)
+    keys = select_nodes((Node.of(state, tags) for state in by_key.values()), inputs, select, exclude)
     return sorted((by_key[key] for key in keys), key=lambda state: state.qualified_name)
 
 

@@ -57,6 +57,11 @@ class Cell:
     masked: bool = False
     applies: bool = True
 
+    @property
+    def in_words(self) -> str:
+        """Return the grounds, ``masked`` for a reader without sensitive values, or nothing."""
+        return "; ".join(map(str, self.grounds)) or ("masked" if self.masked else "")
+
 
 @dataclass(frozen=True)
 class UserAccess:

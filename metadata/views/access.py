@@ -1,8 +1,11 @@
 """Pages of access: users who may read, change and execute at a place, and all that one user reaches."""
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar
 
 from django.contrib.auth import get_user_model
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 
@@ -10,12 +13,14 @@ from elevata.accounts.permissions import may
 from elevata.accounts.places import Place
 from elevata.accounts.roles import Permission
 from elevata.accounts.services.users import grant_role, user_named
-from elevata.web.paging import one_page
+from elevata.lists.columns import Column
+from elevata.web.list_pages import ListPage
 from elevata.web.requests import user_of
 from elevata.web.views import FormsPage, RowPage, TemplatePage
 from metadata.forms.access import GrantHereForm, places_here
 from metadata.models import System, TargetSchema
-from metadata.selectors.access import access_of, actions_at, owners_of, reach_of, sees_others, users_at
+from metadata.selectors import access as selectors
+from metadata.selectors.access import Action, access_of, actions_at, owners_of, reach_of, sees_others, users_at
 from metadata.selectors.columns import headed
 from metadata.selectors.sensitive_columns import sensitive_of
 from metadata.selectors.sensitive_counts import counts_by_schema, counts_by_system
@@ -25,28 +30,48 @@ from metadata.selectors.sensitive_details import with_classes
 SUGGESTED = 500
 
 
-class AccessPage(RowPage, FormsPage):
+class AccessPage(RowPage, ListPage, FormsPage):
     """Base of pages of the access to one row. A user who may not see others' access sees the own one.
 
     Administrators grant a role for a place of the row.
     """
 
     permissions, methods, place = (Permission.MANAGE_USERS,), ("POST",), Place
+    file_name = "access"
     actions: ClassVar = {"grant": "grant"}
 
-    def context(self) -> dict[str, Any]:
-        user, actions = self.request.user, actions_at(self.row)
+    @cached_property
+    def listed_actions(self) -> tuple[Action, ...]:
+        return actions_at(self.row)
+
+    @cached_property
+    def listed_columns(self) -> Sequence[Column]:
+        user = Column("User", {"user": "user.username", "owner": "owner"})
+        return (user, *(_column_of(place, action) for place, action in enumerate(self.listed_actions)))
+
+    @cached_property
+    def sees_others(self) -> bool:
+        return sees_others(self.request.user, self.row)
+
+    @property
+    def _chosen_action(self) -> str:
         chosen = self.request.GET.get("may", "")
-        chosen = chosen if chosen in {action.name for action in actions} else ""
-        sees_all, manages = sees_others(user, self.row), may(user, Permission.MANAGE_USERS, on=Place)
-        users = users_at(actions, chosen)
-        page = one_page(self.request, users if sees_all else users.filter(pk=user.pk))
+        return chosen if chosen in {action.name for action in self.listed_actions} else ""
+
+    def listed(self) -> QuerySet:
+        users = users_at(self.listed_actions, self._chosen_action)
+        return users if self.sees_others else users.filter(pk=self.request.user.pk)
+
+    def detailed(self, rows: Sequence[Any]) -> Sequence[selectors.UserAccess]:
+        return [access_of(user, self.listed_actions) for user in rows]
+
+    def context(self) -> dict[str, Any]:
+        manages = may(self.request.user, Permission.MANAGE_USERS, on=Place)
         return super().context() | {
-            "listed_actions": actions,
-            "chosen": chosen,
-            "page": page,
-            "rows": [access_of(each, actions) for each in page],
-            "sees_others": sees_all,
+            "listed_actions": self.listed_actions,
+            "chosen": self._chosen_action,
+            "rows": self.detailed_page,
+            "sees_others": self.sees_others,
             "owners": owners_of(self.row),
             "may_grant": manages,
             "places": [label for _, label in places_here(self.row)],
@@ -66,6 +91,11 @@ class AccessPage(RowPage, FormsPage):
             return grant_role(user=user_named(form.cleaned_data["user"], "user"), **form.given())
 
         return self.submit("grant_form", form, save, "{row.user} has the role {row}.")
+
+
+def _column_of(place: int, action: Action) -> Column:
+    """Return the column of an action, which is the cell of this place."""
+    return Column(action.label, {action.label.lower(): lambda access: access.cells[place].in_words})
 
 
 class DatasetAccess(AccessPage):

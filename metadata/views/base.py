@@ -14,7 +14,7 @@ from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.transactions import writing
 from elevata.web.views import Page, RowPage, route_of
-from metadata.models import Reference, TargetColumn, TargetDataset
+from metadata.models import Reference, SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors.column_grid import column_of
 from metadata.selectors.columns import headed
 from metadata.services.bulk_undo import is_undoable, undoable_entry
@@ -106,7 +106,14 @@ class DatasetPage(RowPage):
     rows = staticmethod(headed)
 
 
-class ColumnPage(RowPage):
+class DatasetPartPage(RowPage):
+    """Base of pages about a row of one target dataset."""
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"dataset": self.row.dataset}
+
+
+class ColumnPage(DatasetPartPage):
     """Base of pages about one target column."""
 
     name = "column"
@@ -115,8 +122,14 @@ class ColumnPage(RowPage):
     def rows(self) -> QuerySet[TargetColumn]:
         return column_of(self.kwargs["key"])
 
-    def context(self) -> dict[str, Any]:
-        return super().context() | {"dataset": self.row.dataset}
+
+class SourceDatasetPage(RowPage):
+    """Base of pages about one source dataset, with its system."""
+
+    model, name, page = SourceDataset, "source", "source_page"
+
+    def rows(self) -> QuerySet[SourceDataset]:
+        return SourceDataset.objects.select_related("system")
 
 
 class ReferencePage(RowPage):

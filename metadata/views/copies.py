@@ -6,11 +6,11 @@ from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
-from elevata.web.views import CreatePage, EditPage, RowPage
+from elevata.web.views import CreatePage, EditPage
 from metadata.forms.copies import CopyForm, NewCopyForm
 from metadata.models import DatasetCopy, System, TargetDataset
 from metadata.services import copies
-from metadata.views.base import BaseDatasetPage, Editing
+from metadata.views.base import BaseDatasetPage, DatasetPartPage, Editing
 from metadata.views.row_actions import DELETE, RowAction, Verb, no_dependents
 
 
@@ -42,7 +42,7 @@ class CopyCreate(Editing, BaseDatasetPage, CreatePage):
         }
 
 
-class CopyPage(RowPage):
+class CopyPage(DatasetPartPage):
     """Base of pages about one copy."""
 
     name = "copy"
@@ -50,9 +50,6 @@ class CopyPage(RowPage):
 
     def rows(self) -> QuerySet[DatasetCopy]:
         return DatasetCopy.objects.select_related("dataset__schema", "system")
-
-    def context(self) -> dict[str, Any]:
-        return super().context() | {"dataset": self.row.dataset}
 
 
 class CopyEdit(Editing, CopyPage, EditPage):

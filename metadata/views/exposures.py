@@ -6,12 +6,12 @@ from django.db.models import QuerySet
 from django.http import Http404
 from django.urls import reverse
 
-from elevata.web.views import CreatePage, EditPage, RowPage
+from elevata.web.views import CreatePage, EditPage
 from metadata.forms.exposures import ContractForm, ExposureForm, NewExposureForm
 from metadata.models import Exposure, TargetDataset, TargetSchema
 from metadata.services import exposures
 from metadata.services.datasets.targets import update_target_dataset
-from metadata.views.base import BaseDatasetPage, Editing
+from metadata.views.base import BaseDatasetPage, DatasetPartPage, Editing
 from metadata.views.row_actions import DELETE, RowAction, Verb, no_dependents
 
 
@@ -63,7 +63,7 @@ class ExposureCreate(Editing, ServingDatasetPage, CreatePage):
         }
 
 
-class ExposurePage(RowPage):
+class ExposurePage(DatasetPartPage):
     """Base of pages about one exposure."""
 
     name = "exposure"
@@ -71,9 +71,6 @@ class ExposurePage(RowPage):
 
     def rows(self) -> QuerySet[Exposure]:
         return Exposure.objects.select_related("dataset__schema")
-
-    def context(self) -> dict[str, Any]:
-        return super().context() | {"dataset": self.row.dataset}
 
 
 class ExposureEdit(Editing, ExposurePage, EditPage):

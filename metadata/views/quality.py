@@ -6,12 +6,12 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from elevata.web.views import CreatePage, EditPage, RowPage
+from elevata.web.views import CreatePage, EditPage
 from metadata.domain.quality.check_kinds import KINDS
 from metadata.forms.quality import CheckForm, NewCheckForm
 from metadata.models import QualityCheck, TargetDataset
 from metadata.services import quality
-from metadata.views.base import BaseDatasetPage, Editing
+from metadata.views.base import BaseDatasetPage, DatasetPartPage, Editing
 from metadata.views.row_actions import DELETE, RESTORE_WORDS, RETIRE_WORDS, RowAction, Verb, no_dependents
 
 
@@ -58,7 +58,7 @@ class CheckCreate(Editing, BaseDatasetPage, CreatePage):
         return context | {"title": title, "lead": kind.help, "button": "Create check"}
 
 
-class CheckPage(RowPage):
+class CheckPage(DatasetPartPage):
     """Base of pages about one quality check."""
 
     name = "check"
@@ -66,9 +66,6 @@ class CheckPage(RowPage):
 
     def rows(self) -> QuerySet[QualityCheck]:
         return QualityCheck.objects.select_related("dataset__schema")
-
-    def context(self) -> dict[str, Any]:
-        return super().context() | {"dataset": self.row.dataset}
 
 
 class CheckEdit(Editing, CheckPage, EditPage):

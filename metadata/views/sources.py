@@ -16,7 +16,7 @@ from elevata.web.list_pages import ListPage
 from elevata.web.views import REFUSED, RowPage
 from metadata.domain.bulk_edits import SOURCE_ACTIONS
 from metadata.filtersets import SourceDatasetFilter
-from metadata.models import SourceDataset, System
+from metadata.models import System
 from metadata.selectors.datasets import source_datasets, systems
 from metadata.services.datasets.generation_preview import (
     DatasetPreview,
@@ -25,7 +25,7 @@ from metadata.services.datasets.generation_preview import (
     preview_generation,
     preview_system,
 )
-from metadata.views.base import TABLES_CHANGE, Editing, keys_of
+from metadata.views.base import TABLES_CHANGE, Editing, SourceDatasetPage, keys_of
 
 STALE = 409
 
@@ -58,13 +58,10 @@ class SourceList(ListPage):
         }
 
 
-class SourceGenerate(Editing, RowPage):
+class SourceGenerate(Editing, SourceDatasetPage):
     """Preview the generation of a source's targets, and generate exactly what was previewed."""
 
-    model, name, template_name = SourceDataset, "source", "metadata/source_generate.html"
-
-    def rows(self) -> Any:
-        return super().rows().select_related("system")
+    template_name = "metadata/source_generate.html"
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         return self.show(set())

@@ -1,15 +1,17 @@
 """States for tests: short descriptions, and what carrying out a report makes of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from architecture.domain.change_policy import FLAGS, PolicySet
 from architecture.domain.planning.matching import former_names, match
 from architecture.domain.report import ChangeReport, build_report
-from architecture.domain.scope import FILES, Scope
 from architecture.domain.states.applied_state import advance
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import ArchitectureState
+from architecture.domain.steps.inverses import Unwinding
+from architecture.domain.steps.step import Step, TableShape, becomes
+from metadata.domain.scope import FILES, Scope
 from metadata.domain.state import ColumnState, DatasetState
 
 EVERYTHING_ALLOWED = PolicySet.of_flags(dict.fromkeys(FLAGS, True))
@@ -62,3 +64,17 @@ def said(done: ChangeReport) -> list[str]:
 
 def codes(done: ChangeReport) -> Iterable[str]:
     return [warning.code for warning in done.warnings]
+
+
+def inverses(
+    executed: Iterable[tuple[Step, int | None]], shapes: Mapping[str, TableShape] | None = None
+) -> tuple[Step, ...]:
+    """Return the steps that undo executed steps, in the order to run them: the last step is undone first.
+
+    ``executed`` are the steps with the table versions before them, ``shapes`` the current shapes of all tables,
+    including dropped ones (None: the results of the steps). Raises StoodOn for a table that was changed since its
+    step.
+    """
+    executed = list(executed)
+    unwinding = Unwinding({step.table.key: becomes(step) for step, _ in executed} if shapes is None else shapes)
+    return tuple(back for step, version in reversed(executed) for back in unwinding.take_back(step, version))

@@ -12,7 +12,6 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
 
-from architecture.domain.scope import Scope
 from architecture.domain.steps.features import switches
 from architecture.domain.steps.step import Step, TableShape, becomes, done_by
 from architecture.domain.tables import ObservedTable
@@ -30,6 +29,7 @@ from architecture.services.reports import build_report
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.services import chain
+from metadata.domain.scope import Scope
 from metadata.models import TargetDataset, TargetSchema
 from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import create_schema, create_target_column, create_target_dataset

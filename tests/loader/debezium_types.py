@@ -8,8 +8,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from elevata.core.markdown import markdown_table
 from tests.loader.engine.sources.kafka.messages import field as schema_field
+from tests.repository.docs_tables import markdown_table
 
 REFUSED = "refused"
 _TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."

@@ -5,7 +5,7 @@ removed data is undone by restoring the previous table version. That would also 
 it if rows were written since. A created history is not dropped, because it may have rows.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from architecture.domain.steps.step import (
@@ -81,20 +81,6 @@ def _restore_keys(step: Step, back: Step) -> Step | None:
     untied = [column for column in (step.assumes.columns if step.assumes else ()) if column.key in step.untied]
     stamps = tuple((column.key, column.name) for column in untied if column.key and column.name in free)
     return replace(back, stamps=stamps) if stamps else None
-
-
-def inverses(
-    executed: Iterable[tuple[Step, int | None]], shapes: Mapping[str, TableShape] | None = None
-) -> tuple[Step, ...]:
-    """Return the steps that undo executed steps, in the order to run them: the last step is undone first.
-
-    ``executed`` are the steps with the table versions before them, ``shapes`` the current shapes of all tables,
-    including dropped ones (None: the results of the steps). Raises StoodOn for a table that was changed since its
-    step.
-    """
-    executed = list(executed)
-    unwinding = Unwinding({step.table.key: becomes(step) for step, _ in executed} if shapes is None else shapes)
-    return tuple(back for step, version in reversed(executed) for back in unwinding.take_back(step, version))
 
 
 class Unwinding:

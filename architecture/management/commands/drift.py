@@ -6,7 +6,6 @@ from typing import Any
 
 from django.conf import settings
 
-from architecture.domain.scope import Scope
 from architecture.domain.states.dataset_drift import DRIFTED, UNKNOWN
 from architecture.models import Environment
 from architecture.selectors.dataset_states import applied_states, described_states
@@ -17,6 +16,7 @@ from architecture.services.report_basis import tables_in_scope
 from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from elevata.core.words import counted
+from metadata.domain.scope import Scope
 
 log = logging.getLogger(__name__)
 

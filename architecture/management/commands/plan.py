@@ -9,11 +9,11 @@ from architecture.domain.change_policy import FLAGS, PolicySet
 from architecture.domain.dialect_statements import RENDERER, statements_of_files, with_statements
 from architecture.domain.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
 from architecture.domain.report_text import as_markdown, as_text
-from architecture.domain.scope import ALL, DATASET, FILES, SCHEMA, SELECTION, Scope
 from architecture.domain.states.current_state import CurrentState
 from architecture.management.report_commands import read_state
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
-from metadata.domain.selection import HINT
+from metadata.domain.scope import FILES, Scope
+from metadata.management.scope_options import add_scope_options, scope_of_options
 
 TEXT, JSON, MARKDOWN = "text", "json", "markdown"
 # Report, its id if it is stored, and the statements of each operation if a dialect is asked for.
@@ -30,11 +30,7 @@ class Command(ProductCommand):
 
     def arguments(self, parser: ArgumentParser) -> None:
         scope = parser.add_argument_group("against the warehouse")
-        which = scope.add_mutually_exclusive_group()
-        which.add_argument("--all", action="store_true", help="all datasets (the default)")
-        which.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
-        which.add_argument("--dataset", metavar="S.D", help="one dataset and its inputs")
-        which.add_argument("--select", metavar="WORDS", help=f"a selection and its inputs. {HINT}")
+        add_scope_options(scope, selects_inputs=True)
         scope.add_argument("--target-only", action="store_true", help="with --dataset: without its inputs")
         scope.add_argument(
             "--without-blocked",
@@ -115,16 +111,11 @@ class Command(ProductCommand):
         from architecture.services.dialects import statements_of_report
         from architecture.services.reports import plan_report
 
-        report, kept = plan_report(scope=_scope_of(options), environment=options["environment"] or "")
+        more = {name: options[name] for name in ("target_only", "without_blocked")}
+        scope = scope_of_options(options, **more)
+        report, kept = plan_report(scope=scope, environment=options["environment"] or "")
         statements = statements_of_report(kept, options["dialect"]) if options["dialect"] else None
         return report, str(kept.report_id), statements
-
-
-def _scope_of(options: dict[str, Any]) -> Scope:
-    kind, name = next(((kind, options[kind]) for kind in (SCHEMA, DATASET) if options[kind]), (ALL, ""))
-    if options["select"]:
-        kind, name = SELECTION, options["select"]
-    return Scope(kind, name, target_only=options["target_only"], without_blocked=options["without_blocked"])
 
 
 def _printed(report: ChangeReport, statements: Sequence[list[str]], *, markdown: bool) -> Iterator[str]:
@@ -151,7 +142,7 @@ def _refuse_beside_files(options: dict[str, Any]) -> None:
     if options["dialect"] and (options["previous_state"] is None or options["desired_state"] is None):
         message = "--dialect with state files needs both, --previous-state and --desired-state"
         raise CommandExit(INVALID, message, "usage")
-    scope = ("all", "schema", "dataset", "select", "target_only", "without_blocked")
+    scope = ("all", "schema", "dataset", "select", "exclude", "target_only", "without_blocked")
     for name in (*scope, *(() if only_desired else ("environment",))):
         if options[name]:
             raise CommandExit(INVALID, f"--{name.replace('_', '-')} does not go with state files", "usage")

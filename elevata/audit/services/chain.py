@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -28,7 +28,6 @@ from elevata.core.canonical_json import sha256_hex
 
 log = logging.getLogger(__name__)
 
-Content = Callable[[Any], dict[str, Any]]
 _HEAD = 1
 _BATCH = 200
 # Purposes of signatures: the signature of a link is invalid for a pending record.

@@ -20,8 +20,6 @@ from typing import Any, TypeVar
 
 from loader.domain.historization.compared_texts import ComparedText
 
-ALGORITHM_VERSION = 2
-
 EXACT_INTEGERS_BELOW = 2**53  # every integral double below this has distinct plain digits
 MICROSECONDS_PER_DAY = 86_400_000_000
 

@@ -15,7 +15,7 @@ from loader.engine.tables.public_commits import PublicFiles
 from loader.engine.tables.table_files import Changes, TableFiles
 from loader.engine.tables.tables import DeltaTable
 
-AUTO, DIRECT, PUBLIC = "auto", "direct", "public"
+DIRECT, PUBLIC = "direct", "public"
 
 
 @dataclass(frozen=True)

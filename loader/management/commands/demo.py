@@ -17,8 +17,6 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 
-from architecture.domain.scope import DATASET as ONE_DATASET
-from architecture.domain.scope import Scope as ReportScope
 from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit, ProductCommand
 from elevata.core import data_folder
@@ -26,7 +24,6 @@ from elevata.core.installation import IS_INSTALLED, WORKING_DIR, user_command
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import Scope
 from loader.management import demo_data, demo_flights, demo_folder, demo_work
 from loader.management.children import Family, worker_command
 from loader.management.demo_work import DemoUsers, Work
@@ -35,6 +32,8 @@ from loader.management.waiting import follow
 from loader.models import ReadRequest
 from loader.services.loads.load_runs import request_load_run
 from loader.services.reads.read_requests import request_read
+from metadata.domain import scope as scopes
+from metadata.domain.scope import Scope
 from metadata.models import SourceDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.exchange.metadata_files import import_metadata
@@ -120,7 +119,7 @@ class Command(ProductCommand):
 
     def _change_tables(self, columns: list[str], people: DemoUsers, folder: Path) -> None:
         """Add new columns to existing tables by an approved change report."""
-        scope = ReportScope(ONE_DATASET, DATASET)
+        scope = Scope(scopes.DATASET, DATASET)
         record = demo_work.carry_out(scope=scope, people=people, folder=folder)
         if record is not None:
             self.say(demo_work.change_summary(columns, record))

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any
 
 from elevata.accounts.cli import CommandExit
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
 from loader.management.run_command import RunningCommand, timestamp
 from loader.services.loads.load_runs import request_load_run
+from metadata.management.scope_options import add_scope_options, scope_of_options
 
 
 class Command(RunningCommand):
@@ -16,16 +16,7 @@ class Command(RunningCommand):
     help = "Run one load: raw, rawcore and history of all datasets, of a schema, a dataset or a selection."
 
     def arguments(self, parser: ArgumentParser) -> None:
-        scope = parser.add_mutually_exclusive_group()
-        scope.add_argument("--all", action="store_true", help="every active dataset (the default)")
-        scope.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
-        scope.add_argument("--dataset", metavar="S.D", help="a dataset and its inputs")
-        scope.add_argument(
-            "--select",
-            metavar="WORDS",
-            help="datasets: S.D, S.*, tag:T or layer:L; +W adds what W reads, W+ its readers",
-        )
-        parser.add_argument("--exclude", metavar="WORDS", default="", help="datasets to leave out, as --select takes")
+        add_scope_options(parser, selects_inputs=False)
         parser.add_argument("--target-only", action="store_true", help="leave out the dataset's inputs")
         parser.add_argument("--at", type=timestamp, metavar="TIMESTAMP", help="time of the run; default: now")
         parser.add_argument("--run-id", metavar="ID", help="id of the run; an id that exists repeats its run")
@@ -45,9 +36,11 @@ class Command(RunningCommand):
             raise CommandExit(self.usage_exit, "--exclude goes with --select or --all", "usage")
         if options["target_only"] and not options["dataset"]:
             raise CommandExit(self.usage_exit, "--target-only goes with --dataset", "usage")
+        is_given = any(options[name] for name in ("all", "schema", "dataset", "select"))
         request = partial(
             request_load_run,
-            scope=_scope(options),
+            # Without a scope, a repeated run keeps its own.
+            scope=scope_of_options(options, target_only=options["target_only"]) if is_given else None,
             load_timestamp=options["at"],
             run_id=options["run_id"],
             allow_empty=options["allow_empty"],
@@ -56,14 +49,3 @@ class Command(RunningCommand):
             since=options["since"],
         )
         self.perform(request, local=options["local"])
-
-
-def _scope(options: dict[str, Any]) -> Scope | None:
-    """Return the requested scope; None if none was given, so that a repeated run keeps its scope."""
-    if options["select"] or options["exclude"]:
-        return Scope(SELECTION, options["select"] or "*", exclude=options["exclude"])
-    if options["schema"]:
-        return Scope(SCHEMA, options["schema"])
-    if options["dataset"]:
-        return Scope(DATASET, options["dataset"], options["target_only"])
-    return Scope(ALL) if options["all"] else None

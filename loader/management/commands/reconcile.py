@@ -4,7 +4,6 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from architecture.domain.scope import Scope
 from architecture.services.drift import adopt_as_baseline
 from architecture.services.environments import current_environment
 from architecture.services.refreshes import refresh_now
@@ -14,6 +13,7 @@ from elevata.accounts.cli import FAILED, INVALID, CommandExit
 from loader.management.run_command import MaintenanceCommand
 from loader.services.maintenance.acceptances import request_accept
 from loader.services.reconciliation import Behind, differences
+from metadata.domain.scope import Scope
 
 _WORDS = {
     "adopt": "adopt as applied",

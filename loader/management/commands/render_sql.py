@@ -7,8 +7,7 @@ from typing import Any
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from loader.dialects.catalog import DIALECTS
 from loader.dialects.warehouse import MANIFEST, differences
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
-from metadata.domain.selection import HINT
+from metadata.management.scope_options import add_scope_options, scope_of_options
 
 DIFFERENT_EXIT = 1
 
@@ -22,11 +21,7 @@ class Command(ProductCommand):
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--dialect", choices=sorted(DIALECTS), required=True)
-        which = parser.add_mutually_exclusive_group()
-        which.add_argument("--all", action="store_true", help="all datasets (the default)")
-        which.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
-        which.add_argument("--dataset", metavar="S.D", help="one dataset and its inputs")
-        which.add_argument("--select", metavar="WORDS", help=f"a selection. {HINT}")
+        which = add_scope_options(parser, selects_inputs=False)
         which.add_argument("--report", metavar="ID", help="all datasets, and the statements of a change report")
         parser.add_argument("--out", metavar="FOLDER", type=Path, required=True, help="written is FOLDER/<dialect>")
         parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if the files differ")
@@ -36,7 +31,7 @@ class Command(ProductCommand):
         from loader.services.plain_sql import read_files, render_sql, write_files
 
         report = report_named(options["report"]) if options["report"] else None
-        files, folder = render_sql(dialect, _scope_of(options), report), out / dialect
+        files, folder = render_sql(dialect, scope_of_options(options), report), out / dialect
         different = differences(files, read_files(folder))
         try:
             if not check:
@@ -47,11 +42,3 @@ class Command(ProductCommand):
         if check and different:
             raise CommandExit(DIFFERENT_EXIT, f"{len(different)} files differ: {', '.join(different)}", "different")
         self.say(f"{len(files)} files {'are up to date' if check else 'written'}; see {folder / MANIFEST}")
-
-
-def _scope_of(options: dict[str, Any]) -> Scope:
-    if options["schema"]:
-        return Scope(SCHEMA, options["schema"])
-    if options["select"]:
-        return Scope(SELECTION, options["select"])
-    return Scope(DATASET, options["dataset"]) if options["dataset"] else Scope(ALL)

@@ -23,12 +23,13 @@ from elevata.jobs import states
 from loader.contract import run_states
 from loader.contract.refusals import Refusal
 from loader.contract.run_states import BRINGING, HISTORY_BATCH, LOAD
-from loader.domain.dependencies import LoadStep, Scope
+from loader.domain.dependencies import LoadStep
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.notices import tell_run_ended
 from loader.services.loads.plans import LoadPlan, plan_history_batch, plan_load, plan_named
 from loader.services.maintenance.records import seal_end
 from loader.services.quality_results import store_results
+from metadata.domain.scope import Scope
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 

@@ -27,7 +27,6 @@ from elevata.jobs.models import Job
 from elevata.jobs.submission import Submitted
 from loader.contract.refusals import Refusal
 from loader.contract.run_states import AUTOMATIC, LOAD, MAINTENANCE
-from loader.domain.dependencies import Scope
 from loader.domain.historization.load_guards import check_not_ahead
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.attempts import end_datasets, holder_of
@@ -42,6 +41,7 @@ from loader.services.maintenance.approvals import (
 )
 from loader.services.maintenance.records import seal_end
 from loader.services.sources.specs import source_datasets
+from metadata.domain.scope import Scope
 from metadata.domain.sources.formats import reads_changes
 from metadata.permissions import here
 

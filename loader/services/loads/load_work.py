@@ -9,7 +9,6 @@ from typing import Any, Self
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from architecture.domain.scope import Scope as ReportScope
 from architecture.services.automatic_changes import (
     Pending,
     attempt_of_load,
@@ -31,7 +30,6 @@ from loader.contract.manifest.executions import ExecuteManifest, ObserveManifest
 from loader.contract.manifest.loads import HistoryFiles
 from loader.contract.refusals import Refusal
 from loader.contract.run_states import BRINGING, HISTORY_BATCH, OF_FILES
-from loader.domain.dependencies import SELECTION, Scope
 from loader.domain.queries.masking import without_any_value
 from loader.models import DatasetRun, LoadRun
 from loader.runner.conversation import Stopped, answer_of
@@ -56,6 +54,7 @@ from loader.services.maintenance.runs import perform_run
 from loader.services.publication import publish_after, publish_execution, publish_manifest
 from loader.services.reads.read_permissions import sensitive_in
 from loader.services.sources.observations import observe_delivery
+from metadata.domain.scope import SELECTION, Scope
 
 log = logging.getLogger(__name__)
 
@@ -248,7 +247,7 @@ class LoadWork(Work[LoadRun]):
         reason = f"load run {self.run.run_id}"
         loaded = Scope.from_json(self.run.scope)
         # A load's selection has words, a report's only names, so the record lists the datasets instead.
-        scope = None if loaded.kind == SELECTION else ReportScope(**self.run.scope)
+        scope = None if loaded.kind == SELECTION else loaded
         begin = partial(begin_execution, pending=pending, reason=reason, user=self.run.requested_by, scope=scope)
         execution = retried(begin)
         writer = attempt_of_load(execution)

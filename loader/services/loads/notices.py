@@ -10,9 +10,9 @@ from elevata.accounts.roles import Permission
 from elevata.jobs import states
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import has_webhook, mark_settled, tell
-from loader.domain.dependencies import Scope
 from loader.domain.queries.masking import without_examples
 from loader.models import LoadRun
+from metadata.domain.scope import Scope
 
 _BECAME = {
     states.FAILED: "failed",

@@ -10,9 +10,7 @@ from architecture.selectors.dataset_states import described_states, desired_tabl
 from architecture.services.environments import current_environment
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import (
-    SELECTION,
     LoadStep,
-    Scope,
     is_loaded,
     load_steps,
     named_dataset,
@@ -22,6 +20,7 @@ from loader.domain.dependencies import (
     views_read,
 )
 from metadata.domain.history.history_policy import APPEND, BATCH_FILES, HistoryPolicy
+from metadata.domain.scope import SELECTION, Scope
 from metadata.domain.selection import reached
 from metadata.domain.state import DatasetState
 from metadata.selectors.datasets import tags_by_key

@@ -7,10 +7,10 @@ from architecture.services.report_basis import table_keys
 from elevata.core.database import retried
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import Scope
 from loader.domain.queries.masking import without_any_value
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.plans import LoadPlan
+from metadata.domain.scope import Scope
 
 _SHOWN = 5
 

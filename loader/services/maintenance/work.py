@@ -6,11 +6,12 @@ from typing import Any, Protocol
 from architecture.services.automatic_changes import Pending
 from elevata.core.database import retried
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, Scope, is_loaded
+from loader.domain.dependencies import is_loaded
 from loader.models import DatasetRun, LoadRun
 from loader.runner.conversation import Conversation
 from loader.services.loads.attempts import LoadAttempt
 from loader.services.loads.plans import LoadPlan, plan_named
+from metadata.domain.scope import DATASET, Scope
 from metadata.domain.state import DatasetState
 
 

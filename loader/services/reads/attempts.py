@@ -8,7 +8,6 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from architecture.domain.scope import Scope
 from architecture.models import Refresh
 from architecture.permissions import must_build
 from architecture.services.drift import settle_if_in_sync
@@ -33,6 +32,7 @@ from loader.services.reads.queries import SQL, query_answer, record_query
 from loader.services.reads.read_permissions import record_read
 from loader.services.reads.read_requests import CHECK, OF_TEXTS, PROFILE, QUALITY, is_of_user
 from loader.services.reads.trials import TRY_MODEL, record_trial, trial_answer
+from metadata.domain.scope import Scope
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ def _serve_purpose(refresh: Refresh) -> dict[str, Any]:
             assert refresh.report is not None
             return {"preview": make_preview(report=refresh.report, user=user)}
         assert refresh.scope is not None
-        scope = Scope(**refresh.scope)
+        scope = Scope.from_json(refresh.scope)
         must_build(user, scope, refresh.environment.name)
         return {"report": build_previewed_report(environment=refresh.environment, scope=scope, user=user)}
 

@@ -10,13 +10,13 @@ from django.db.models import QuerySet
 from architecture.services.environments import current_environment
 from elevata.core.database import retried
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import Scope
 from loader.models import ReadRequest
 from loader.runner.work import Work, perform_job
 from loader.services.loads.plans import plan_load
 from loader.services.reads.read_requests import SOURCE_CHECK, RequestedRead
 from loader.services.sources.checks import check_source
 from loader.services.sources.specs import source_datasets
+from metadata.domain.scope import Scope
 from metadata.models import SourceDataset
 
 

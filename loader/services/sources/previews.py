@@ -11,12 +11,12 @@ from django.db.models import QuerySet
 
 from architecture.domain.operations import Operation
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import Scope
 from architecture.services.environments import current_environment
 from architecture.services.report_basis import Basis, gather
 from loader.domain.sources.schema_changes import GONE, SchemaChange
 from loader.models import SourceProposal
 from loader.services.sources.proposals import Applied, apply_changes, claim_proposal
+from metadata.domain.scope import Scope
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors.dataset_lineage import neighbourhood
 from metadata.selectors.dependents import Dependent, of_column_retirement

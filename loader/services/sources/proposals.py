@@ -8,7 +8,6 @@ from uuid import UUID
 from django.urls import reverse
 from django.utils import timezone
 
-from architecture.domain.scope import DATASET, Scope
 from architecture.services.environments import current_environment
 from elevata.accounts.access import holders
 from elevata.accounts.actors import current_actor
@@ -39,6 +38,7 @@ from loader.domain.sources.schema_changes import (
     with_joined,
 )
 from loader.models import SourceProposal
+from metadata.domain.scope import DATASET, Scope
 from metadata.domain.types import STRING, DataType, parse
 from metadata.models import SourceColumn, SourceDataset, TargetDataset
 from metadata.services.datasets.generation_preview import GenerationPreview, generate_following

@@ -18,7 +18,7 @@ from elevata.accounts.roles import Permission
 from elevata.lists.columns import Column
 from elevata.web.list_pages import ListPage
 from elevata.web.views import ActionPage, ButtonPage, Page, RowPage
-from loader.domain.dependencies import LOADED_LAYERS, Scope, come_by_files, is_loaded, is_view_model
+from loader.domain.dependencies import LOADED_LAYERS, come_by_files, is_loaded, is_view_model
 from loader.filtersets import LoadRunFilter
 from loader.forms.load_runs import NoteForm, StartLoadForm
 from loader.models import LoadRun
@@ -27,6 +27,7 @@ from loader.selectors.runs import RunTotals, load_runs, newest_runs, with_totals
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.maintenance.approvals import approve_maintenance, is_unapproved
 from loader.views.runs.run_status import RunState, live_part, request_details
+from metadata.domain.scope import Scope
 from metadata.domain.selection import MAX_WORDS
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset

@@ -27,7 +27,6 @@ from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.web.paging import one_page
 from loader.contract.run_states import BRINGING
-from loader.domain.dependencies import Scope
 from loader.domain.historization.load_guards import EMPTY_SNAPSHOT, TOO_MANY_DELETES
 from loader.domain.sources.marks import BACKWARDS
 from loader.models import DatasetRun, LoadRun
@@ -36,6 +35,7 @@ from loader.selectors.readable_windows import with_readable_windows
 from loader.selectors.run_picture import Part, RunPicture, parts_of
 from loader.selectors.runs import executions_of, run_events, usual_seconds
 from loader.services.maintenance.approvals import is_unapproved, missing_approvals, requesters
+from metadata.domain.scope import Scope
 from metadata.permissions import here
 
 LINES = 300

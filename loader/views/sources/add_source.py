@@ -21,7 +21,6 @@ from elevata.web.forms import error_text
 from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, CreatePage, RowPage, TemplatePage
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, Scope
 from loader.forms.source_drafts import SourceDraft
 from loader.models import DatasetRun, LoadRun
 from loader.selectors.runs import load_runs
@@ -35,6 +34,7 @@ from loader.views.runs.run_status import RunState
 from loader.views.sources.source_steps import step_address, steps_of
 from loader.views.sources.systems import SourcesPage
 from metadata.domain.history.history_policy_labels import CHOICES
+from metadata.domain.scope import DATASET, Scope
 from metadata.domain.sources.formats import FORMATS_OF_KIND, label_of
 from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.load_type import LoadTypeForm

@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.requests import htmx_of
-from elevata.web.views import REFUSED, RowPage
+from elevata.web.views import REFUSED
 from loader.contract.refusals import Refusal
 from loader.domain.sources.contract_comparison import SAME, lines_as_text, lines_from_text
 from loader.domain.sources.file_detection.questions import AskedQuestion, asked_questions
@@ -39,7 +39,7 @@ from metadata.forms.sources import NewSourceForm
 from metadata.models import SourceDataset, System
 from metadata.services.datasets.generation_preview import preview_import
 from metadata.services.source_contracts import ContractChanges, change_contract
-from metadata.views.base import SourceEditing
+from metadata.views.base import SourceDatasetPage, SourceEditing
 
 STALE = 409
 # Beginning of the names of fields that answer a question about a file.
@@ -218,14 +218,13 @@ def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class SourceColumns(SourceEditing, RowPage):
+class SourceColumns(SourceEditing, SourceDatasetPage):
     """The system's columns beside the contract's; only the lines that the user ticks are changed."""
 
-    model, name, page = SourceDataset, "source", "source_page"
     template_name, part_template = "loader/sources/source_columns.html", "loader/sources/columns_part.html"
 
     def rows(self) -> QuerySet[SourceDataset]:
-        return super().rows().select_related("system").prefetch_related("columns")
+        return super().rows().prefetch_related("columns")
 
     def context(self) -> dict[str, Any]:
         return super().context() | {"back": self.address(self.row)}

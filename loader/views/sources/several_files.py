@@ -19,7 +19,6 @@ from elevata.core.errors import MetadataError, ProductError, as_sentence
 from elevata.web.forms import error_text
 from elevata.web.views import REFUSED
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, SELECTION, Scope
 from loader.domain.sources.file_detection.file_groups import FileGroup
 from loader.domain.sources.file_detection.questions import asked_questions
 from loader.forms.source_drafts import SourceDraft
@@ -29,6 +28,7 @@ from loader.services.reads.several_samples import MOST_FILES, SampledFiles, file
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.views.sources.source_steps import steps_of
 from loader.views.sources.systems import SourcesPage
+from metadata.domain.scope import DATASET, SELECTION, Scope
 from metadata.models import SourceDataset, System
 from metadata.permissions import here
 from metadata.services.datasets.generation_preview import import_and_generate_all

@@ -34,8 +34,7 @@ from loader.models import SourceProposal
 from loader.services.sources.checks import check_source
 from loader.services.sources.previews import preview_proposal
 from loader.services.sources.proposals import accept_proposal, dismiss_proposal, open_changes, report_scope
-from metadata.models import SourceDataset
-from metadata.views.base import TABLES_CHANGE, SourceEditing
+from metadata.views.base import TABLES_CHANGE, SourceDatasetPage, SourceEditing
 
 RENAME, SPLIT, ADD, JOIN = "rename", "split", "add", "join"
 
@@ -168,13 +167,8 @@ class ProposalDismiss(SourceEditing, ActionPage):
         return redirect("source_page", self.row.source.key)
 
 
-class SourceCheckNow(SourceEditing, ButtonPage):
+class SourceCheckNow(SourceEditing, SourceDatasetPage, ButtonPage):
     """Button that reads a source's schema now and compares it with the contract."""
-
-    model, name, page = SourceDataset, "source", "source_page"
-
-    def rows(self) -> QuerySet[SourceDataset]:
-        return super().rows().select_related("system")
 
     def act(self) -> str | None:
         result = check_source(source=self.row, renew=True)

@@ -26,12 +26,11 @@ from loader.selectors.source_state import (
 from loader.services.sources.uploads import takes_uploads
 from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.imports import NewColumnForm
-from metadata.models import SourceDataset
 from metadata.permissions import here
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import source_dataset_detail
 from metadata.services.source_contracts import ContractChanges, ImportedColumn, change_contract
-from metadata.views.base import SourceEditing
+from metadata.views.base import SourceDatasetPage, SourceEditing
 
 CHANGES, PROPOSALS = 15, 6
 
@@ -75,14 +74,10 @@ class SourceDetail(DetailPage):
         }
 
 
-class SourceColumnAdd(SourceEditing, ActionPage):
+class SourceColumnAdd(SourceEditing, SourceDatasetPage, ActionPage):
     """Form of a new column of a contract; name and type come from the report of a load."""
 
-    model, name, page = SourceDataset, "source", "source_page"
     form_class, template_name = NewColumnForm, "loader/sources/column_add.html"
-
-    def rows(self) -> Any:
-        return super().rows().select_related("system")
 
     def context(self) -> dict[str, Any]:
         return super().context() | {"back": self.address(self.row)}

@@ -1,7 +1,7 @@
 """Pages of systems, and forms of systems and source datasets."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -9,9 +9,10 @@ from django.shortcuts import redirect
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.web.list_pages import ListPage
 from elevata.web.paging import one_page
 from elevata.web.requests import htmx_of
-from elevata.web.views import DetailPage, EditPage, Page, RowPage
+from elevata.web.views import EditPage, Page, RowPage
 from loader.contract.refusals import Refusal
 from loader.selectors.copies import copies_in, lines_of
 from loader.sources.limits import must_be_allowed, source_places
@@ -25,7 +26,8 @@ from metadata.forms.systems import SystemForm
 from metadata.models import SourceDataset, System
 from metadata.selectors.datasets import source_datasets
 from metadata.services.sources import update_source_dataset, update_system
-from metadata.views.base import SourceEditing
+from metadata.views.base import SourceDatasetPage, SourceEditing
+from metadata.views.sources import SourceList
 
 PER_PAGE = 50
 # A search is of more use than further pages.
@@ -40,6 +42,8 @@ _ITEMS = {
     System.Kind.DUCKDB: "table",
     System.Kind.DELTA: "table",
 }
+# Columns of the list of all sources that the page of a system has.
+_COLUMNS = ("Source dataset", "Format", "Location", "Columns", "Description")
 
 
 class SystemPage(RowPage):
@@ -71,15 +75,18 @@ class SystemEdit(SourceEditing, SystemPage, EditPage):
         return super().save(form)
 
 
-class SystemDetail(SystemPage, DetailPage):
+class SystemDetail(SystemPage, ListPage):
     """A system, its source datasets, and the copies of datasets in it."""
 
-    template_name = "loader/sources/system_page.html"
+    template_name, file_name = "loader/sources/system_page.html", "system_sources"
+    columns: ClassVar = tuple(replace(column, sort="") for column in SourceList.columns if column.label in _COLUMNS)
+
+    def listed(self) -> QuerySet[SourceDataset]:
+        return source_datasets().filter(system=self.row)
 
     def context(self) -> dict[str, Any]:
         copies = one_page(self.request, copies_in(self.row) if self.row.kind in KINDS else (), PER_PAGE)
         return super().context() | {
-            "page": one_page(self.request, source_datasets().filter(system=self.row), PER_PAGE),
             "has_sources": bool(FORMATS_OF_KIND[self.row.kind]),
             "copies": copies,
             "copy_lines": lines_of(copies),
@@ -169,20 +176,16 @@ def _items(system: System, listing: Listing) -> list[DescribedItem]:
     return [DescribedItem(item, known.get(item.location)) for item in listing.items]
 
 
-class SourceEdit(SourceEditing, EditPage):
+class SourceEdit(SourceEditing, SourceDatasetPage, EditPage):
     """Edit a source dataset, except its columns and its history policy.
 
     A new location must be allowed; one that came by YAML stays if other fields are edited.
     """
 
-    model, name, page = SourceDataset, "source", "source_page"
     form_class, service = SourceForm, staticmethod(update_source_dataset)
     keyword = "source_dataset"
     template_name = "loader/sources/source_form.html"
     message = "Contract saved. Generate targets to update them."
-
-    def rows(self) -> Any:
-        return super().rows().select_related("system")
 
     def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"system": self.row.system}

@@ -14,13 +14,13 @@ from elevata.accounts.roles import Permission
 from elevata.web.forms import error_text
 from elevata.web.views import REFUSED, ButtonPage, DetailPage
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, Scope
 from loader.selectors.source_state import loaded_dataset, uploads
 from loader.services.loads.load_runs import request_load_run
 from loader.services.sources.uploads import store_delivery, store_upload, takes_uploads, uploaded_file
 from loader.views.sources.several_files import files_address, only_first
 from loader.views.sources.source_steps import step_address
 from loader.views.sources.systems import SystemDiscover
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import SourceDataset
 from metadata.permissions import here
 from metadata.selectors.change_log import shown_entries

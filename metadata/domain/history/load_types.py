@@ -1,12 +1,11 @@
 """Load types: the name of what a load does to a dataset, derived from its history policy and its history.
 
-No load type is stored. The policy's input and the choice to keep a history determine it. Pages, the API and the table
-of the documentation take names and sentences from here.
+No load type is stored. The policy's input and the choice to keep a history determine it. Pages and the API take names
+and sentences from here.
 """
 
 from dataclasses import dataclass
 
-from elevata.core.markdown import markdown_table
 from metadata.domain.history.history_policy import APPEND, SNAPSHOT, HistoryPolicy
 
 FULL, UPSERT, SCD2 = "full", "upsert", "scd2"
@@ -14,65 +13,23 @@ FULL, UPSERT, SCD2 = "full", "upsert", "scd2"
 
 @dataclass(frozen=True)
 class LoadType:
-    """Load type, with a sentence that explains it, and its properties in words."""
+    """Load type, with a sentence that explains it."""
 
     name: str
     label: str
     meaning: str
-    chosen_by: str
-    needs_key: str
-    keeps: str
-    honours: str
-    deletes: str
-    revert: str
 
 
 LOAD_TYPES = {
     entry.name: entry
     for entry in (
-        LoadType(
-            FULL,
-            "Full",
-            "Each delivery is everything there is: the table becomes what it holds.",
-            "input `snapshot`, no history",
-            "yes",
-            "current rows",
-            "no",
-            "a key that is absent",
-            "no; load the former delivery again",
-        ),
-        LoadType(
-            APPEND,
-            "Append",
-            "Rows are only added, with or without a business key.",
-            "input `append`",
-            "no",
-            "the rows of every run",
-            "no",
-            "none",
-            "any run, at any time",
-        ),
-        LoadType(
-            UPSERT,
-            "Upsert",
-            "New and changed rows replace those of their keys; earlier values are not kept.",
-            "input `delta`, `effective` or `cdc`, no history",
-            "yes",
-            "current rows",
-            "yes, if rows have a time of their own",
-            "`D` rows, rows with the delete flag, absent keys if declared",
-            "any run, if rows have a time of their own",
-        ),
+        LoadType(FULL, "Full", "Each delivery is everything there is: the table becomes what it holds."),
+        LoadType(APPEND, "Append", "Rows are only added, with or without a business key."),
+        LoadType(UPSERT, "Upsert", "New and changed rows replace those of their keys; earlier values are not kept."),
         LoadType(
             SCD2,
             "SCD 2",
             "Every version of a row is kept in a history; the delivery type determines when a version begins and ends.",
-            "a history is kept",
-            "yes",
-            "current rows and every version",
-            "yes",
-            "as the input has it",
-            "any run, if rows have a time of their own, else the newest",
         ),
     )
 }
@@ -83,16 +40,3 @@ def load_type(policy: HistoryPolicy, *, historize: bool) -> LoadType:
     if historize:
         return LOAD_TYPES[SCD2]
     return LOAD_TYPES[{SNAPSHOT: FULL, APPEND: APPEND}.get(policy.input, UPSERT)]
-
-
-def load_types_table() -> str:
-    """Return the load types as a Markdown table for the documentation."""
-    head = (
-        "load type", "chosen by", "needs a business key", "keeps", "honours time and operation", "deletes",
-        "can be reverted",
-    )  # fmt: skip
-    rows = [
-        (f"`{entry.name}`", entry.chosen_by, entry.needs_key, entry.keeps, entry.honours, entry.deletes, entry.revert)
-        for entry in LOAD_TYPES.values()
-    ]
-    return markdown_table(head, rows)

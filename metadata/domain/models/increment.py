@@ -155,19 +155,3 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "input": _name("input"),
     "columns": _columns,
 }
-
-_IN_WORDS = "; ".join(f"{name}: {text[0].lower()}{text[1:]}" for name, text in KINDS.items())
-
-# Fields for forms and the documentation: name, type, example, meaning.
-FIELDS = (
-    ("by", ", ".join(KINDS), "`key`", _IN_WORDS),
-    ("column", "name of a column (date, timestamp)", "`flight_date`", "with by window: the column that dates a row"),
-    ("days", "number", "`7`", "with by window: days before the load that are computed anew"),
-    ("input", "name of a dataset", "`rawcore.rc_air_flight`", "with by changed_keys: the input whose changes count"),
-    (
-        "columns",
-        "column of the input: column of the model",
-        "`{flight_id: flight_id}`",
-        "with by changed_keys: the key by which rows of the model belong to rows of the input",
-    ),
-)

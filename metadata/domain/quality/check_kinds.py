@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from elevata.core.errors import MetadataError
 from metadata.domain import types
 from metadata.domain.sql import check_expression, quote_text, rename_in_expression
-from metadata.domain.types import DataType, parse
+from metadata.domain.types import DataType
 
 WARN, QUARANTINE, STOP = "warn", "quarantine", "stop"
 SEVERITIES = {WARN: "Warn", QUARANTINE: "Quarantine rows", STOP: "Stop the load"}
@@ -444,8 +444,3 @@ def summary(rule: QualityRule) -> str:
         case _:
             text = columns
     return text + where
-
-
-def types_of(columns: Mapping[str, str]) -> dict[str, DataType]:
-    """Return types by column name, from their texts."""
-    return {name: parse(text) for name, text in columns.items()}

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elevata.core.markdown import code_list, markdown_table
-
 CSV, FIXED, JSONL, JSON, XML, XLSX = "csv", "fixed", "jsonl", "json", "xml", "xlsx"
 PARQUET, ORC, AVRO, DELTA = "parquet", "orc", "avro", "delta"
 TABLE, KAFKA, REST = "table", "kafka", "rest"
@@ -89,13 +87,3 @@ def format_of(name: str) -> str:
     for packed in PACKED:
         name = name.removesuffix(packed)
     return _BY_ENDING.get(f".{name.rpartition('.')[2].lower()}", "") if "." in name else ""
-
-
-def formats_table() -> str:
-    """Return the formats of files as a Markdown table for the documentation."""
-    rows = [
-        (f"`{entry.name}`", entry.label, code_list(entry.endings), entry.reader, entry.types)
-        for entry in FORMATS
-        if entry.name in FILE_FORMATS
-    ]
-    return markdown_table(("format", "content", "endings", "read by", "types"), rows)

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from elevata.core.markdown import markdown_table
 from metadata.domain.history.history_policy import CDC, DELTA, EFFECTIVE, KEY_LIST, WINDOW, HistoryPolicy
 from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, WATERMARK_FORMATS, reads_changes
 from metadata.domain.types import BIGINT, DATE, DECIMAL, INTEGER, TIMESTAMP, DataType
@@ -194,45 +193,3 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "key_list": _place,
     "tolerance": partial(_span, "tolerance"),
 }
-
-
-# Fields for forms and the documentation: name, type, default, example, meaning.
-FIELDS = (
-    (
-        "watermark",
-        f"column names ({', '.join(WATERMARK_TYPES)})",
-        "none",
-        "`[changed_at]`",
-        "columns whose values grow with each change of a row; a load reads the rows from the last mark on",
-    ),
-    (
-        "look_back",
-        "a number, or a time like 2 days, 3 hours",
-        "none",
-        "`2 days`",
-        "how far before the mark a load reads again, for rows that are committed late",
-    ),
-    (
-        "key_list",
-        "a location",
-        "none",
-        "`customer_keys.csv`",
-        "place of the keys of all rows, in the source's format, for delete detection by key list; with files and "
-        "endpoints",
-    ),
-    (
-        "tolerance",
-        "a number, or a time like 2 days, 3 hours",
-        "1 day; of numbers ten times the range so far",
-        "`3 days`",
-        "how far a mark may be ahead of the run's time, or a number ahead of the mark before; rows beyond are loaded "
-        "with a warning, and the mark stays below them",
-    ),
-)
-
-
-def intake_table() -> str:
-    """Return the fields as a Markdown table."""
-    return markdown_table(
-        ("field", "type", "default", "example", "meaning"), [(f"`{name}`", *rest) for name, *rest in FIELDS]
-    )

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from elevata.core.markdown import code_list, markdown_table
-from metadata.domain.sources.formats import FILE_FORMATS, NAMES, TEXT_FORMATS
 from metadata.domain.sources.option_kinds import Kind
 from metadata.domain.text_formats import VARIABLE
 
@@ -72,35 +70,3 @@ def check_values(options: Iterable[Option], format_name: str, given: Any) -> Non
 def bad_option(where: str, message: str) -> MetadataError:
     """Return the error about the option in the field ``where``, like ``options.delimiter``."""
     return MetadataError("bad_option", message, where)
-
-
-_GROUPS = {NAMES: "all", FILE_FORMATS: "all files", TEXT_FORMATS: "text: " + code_list(TEXT_FORMATS)}
-
-
-def options_table(options: Iterable[Option]) -> str:
-    """Return options as a Markdown table for the documentation."""
-    rows = [
-        (
-            f"`{option.name}`",
-            _GROUPS.get(option.formats) or code_list(option.formats),
-            option.kind.description,
-            _default(option),
-            option.example,
-            option.meaning,
-        )
-        for option in options
-    ]
-    return markdown_table(("option", "formats", "type", "default", "example", "meaning"), rows)
-
-
-def _default(option: Option) -> str:
-    if option.required:
-        return "needed"
-    others = [f"{_shown(value)} for {name}" for name, value in option.default_in.items()]
-    return "; ".join([_shown(option.default), *others])
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "none"
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`"

@@ -310,18 +310,6 @@ def set_dataset_inputs(
         return row
 
 
-def set_column_inputs(
-    *, column: TargetColumn, expected_version: int, inputs: Iterable[SourceColumn | TargetColumn]
-) -> TargetColumn:
-    """Set the column's inputs, in this order: columns of its dataset's inputs."""
-    with writing():
-        row = claim(column, expected_version)
-        refuse_derived(row.dataset, "inputs")
-        if link_column(row, inputs):
-            store(row)
-        return row
-
-
 def _locked(dataset: TargetDataset) -> QuerySet[TargetColumn]:
     return dataset.columns.select_for_update(of=("self",)).filter(active=True).order_by("ordinal", "id")
 

@@ -76,6 +76,16 @@ def test_refusals_carry_the_workflows_codes(world: World):
     assert not ChangeReport.objects.filter(approvals__isnull=False).exists()
 
 
+def test_report_of_a_selection_keeps_the_names_of_its_words(world: World):
+    ada = signed_in(world.author)
+    customers(world.author, "rc_crm_order")
+    world.warehouse.show()
+    made = post(ada, "reports/", 201, kind="selection", name="rawcore.*", exclude="*_order")
+    assert made["report"]["scope"]["name"] == "rawcore.rc_crm_customer"
+    problem = post(ada, "reports/", 422, kind="schema", name="rawcore", exclude="layer:raw")
+    assert (problem["code"], problem["detail"]) == ("unknown_scope", "scope: words to leave out go with a selection")
+
+
 def test_blocked_change_is_left_out_of_a_report_and_its_report_withdrawn(world: World):
     change(world, "balance", type="integer")
     customers(world.author, "rc_crm_order")

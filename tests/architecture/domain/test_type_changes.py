@@ -15,11 +15,11 @@ from architecture.domain.type_changes import (
     classify,
     classify_types,
     common_type,
-    table_markdown,
     text_length,
 )
 from metadata.domain.types import DECIMAL, NAMES, STRING, DataType, parse, stored_type
 from tests.metadata.domain.test_types import data_types
+from tests.repository.docs_tables import type_changes_table
 
 EQUIVALENT, ALTER, REBUILD = TypeChange.EQUIVALENT, TypeChange.ALTER, TypeChange.REBUILD
 NARROWER, INCOMPATIBLE = TypeChange.NARROWER, TypeChange.INCOMPATIBLE
@@ -233,4 +233,4 @@ def test_common_type_is_equivalent_or_wider_for_both_types(one: DataType, other:
 
 
 def test_docs_contain_the_table_of_type_changes() -> None:
-    assert table_markdown() in DOCS.read_text(encoding="utf-8")
+    assert type_changes_table() in DOCS.read_text(encoding="utf-8")

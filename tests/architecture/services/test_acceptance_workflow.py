@@ -6,7 +6,6 @@ import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
-from architecture.domain.scope import DATASET, SCHEMA, Scope
 from architecture.models import Execution
 from architecture.services.executions import resume_execution
 from elevata.accounts.actors import acting_as
@@ -14,6 +13,7 @@ from elevata.accounts.cli import CommandExit
 from elevata.accounts.services.tokens import create_token
 from elevata.core.errors import MetadataError
 from elevata.jobs.services import mark_lost
+from metadata.domain.scope import DATASET, SCHEMA, Scope
 from metadata.models import TargetDataset
 from metadata.services.datasets.targets import create_schema
 from metadata.services.lifecycle import rename_dataset

@@ -3,7 +3,6 @@
 import pytest
 
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import DATASET, Scope
 from architecture.models import AppliedDataset, ChangeReport
 from architecture.selectors.dataset_states import described_state, described_states
 from architecture.services.approvals import approve
@@ -12,6 +11,7 @@ from architecture.services.drift import adopt_as_baseline, drift_of
 from architecture.services.reports import operations_of
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import TargetDataset
 from metadata.selectors.dataset_states import dataset_state
 from metadata.services.datasets.targets import create_target_column

@@ -7,7 +7,6 @@ import pytest
 
 from architecture.domain.artifacts import verify
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.scope import Scope
 from architecture.models import AppliedDataset, ExecutionRecord
 from architecture.services.automatic_changes import Pending, begin_execution, finish_execution
 from architecture.services.execution_records import approval_artifact, record_artifact
@@ -17,6 +16,7 @@ from architecture.services.report_basis import Basis
 from elevata.audit.services import chain
 from elevata.audit.services.verification import verify_chain
 from elevata.core.errors import MetadataError
+from metadata.domain.scope import Scope
 from tests.architecture.executions import needing_approval
 
 pytestmark = pytest.mark.django_db

@@ -7,13 +7,13 @@ import pytest
 from django.utils import timezone
 
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import DATASET, SELECTION, Scope, ScopeProblem
 from architecture.models import ChangeReport, Observation
 from architecture.services.approvals import reject
 from architecture.services.change_policy import update_policies
 from architecture.services.reports import build_report, is_stale, operations_of, report_document
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
+from metadata.domain.scope import DATASET, SELECTION, Scope, ScopeProblem
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import create_target_column, update_target_column
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column

@@ -6,12 +6,12 @@ import pytest
 from django.db import transaction
 
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import DATASET, Scope
 from architecture.services.approvals import approve
 from architecture.services.reports import operations_of
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.services.row_seals import forget
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import QualityCheck, Reference, SourceDataset, TargetDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import create_target_column, create_target_dataset, update_target_dataset

@@ -8,7 +8,7 @@ from django.test import Client
 from architecture.models import AppliedDataset
 from tests.architecture.world import World
 from tests.elevata.web.html import html_of
-from tests.elevata.web.pages import read, signed_in, words
+from tests.elevata.web.pages import downloaded, read, signed_in, words
 
 pytestmark = pytest.mark.django_db
 
@@ -21,6 +21,15 @@ def test_drift_page_lists_differences(world: World, viewer: Client):
     text = words(read(viewer, "/drift/?state=drifted"))
     assert "1 drifted" in text
     assert "column name rawcore.rc_crm_customer.full_name : full_name → long_name" in text
+
+
+def test_drift_is_downloaded_with_the_differences_of_each_dataset(world: World, viewer: Client):
+    key = next(key for key, shape in world.warehouse.shapes.items() if not shape.qualified_name.endswith("_hist"))
+    world.warehouse.rename_behind_your_back(key, "full_name", "long_name")
+    world.warehouse.show()
+    difference = "rawcore.rc_crm_customer.full_name: column name, full_name → long_name"
+    row = {"dataset": "rawcore.rc_crm_customer", "state": "drifted", "differences": difference, "reason": ""}
+    assert downloaded(viewer, "/drift/?state=drifted&format=csv") == [row]
 
 
 def test_adopting_drift_requires_a_reason_and_is_logged(world: World):

@@ -7,7 +7,6 @@ from django.core.cache import cache
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from architecture.domain.scope import Scope
 from architecture.models import ChangeReport, Execution
 from architecture.selectors.inbox import tasks_of, waiting_for
 from architecture.services import reports
@@ -17,6 +16,7 @@ from architecture.services.report_basis import gather
 from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Role
 from elevata.accounts.sign_in import AccountBackend
+from metadata.domain.scope import Scope
 from tests.architecture.world import Killed, World, person
 from tests.elevata.web.pages import address, change, needing, read, rename, signed_in, words
 from tests.loader.factories import EnvironmentFactory

@@ -13,7 +13,7 @@ from architecture.services.observations import store_observations
 from architecture.services.previews import make_preview
 from elevata.accounts.roles import Role
 from tests.architecture.refreshes import observed
-from tests.architecture.world import World, person
+from tests.architecture.world import World, customers, person
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import address, change, read, rename, section, signed_in, words
 from tests.loader.factories import EnvironmentFactory, WorkerFactory
@@ -109,6 +109,14 @@ def test_report_of_a_selection_by_words_names_its_datasets(world: World):
     signed_in(world.author).post("/reports/make/", {"scope": "selection", "selection": "rawcore.*", "last": "yes"})
     scope = ChangeReport.objects.latest("pk").scope
     assert (scope["kind"], scope["name"]) == ("selection", "rawcore.rc_crm_customer")
+
+
+def test_words_left_out_of_a_selection_leave_datasets_out_of_its_report(world: World):
+    customers(world.author, "rc_crm_order")
+    world.warehouse.show()
+    words = {"scope": "selection", "selection": "rawcore.*", "exclude": "*_order"}
+    signed_in(world.author).post("/reports/make/", {**words, "last": "yes"})
+    assert ChangeReport.objects.latest("pk").scope["name"] == "rawcore.rc_crm_customer"
 
 
 @pytest.mark.parametrize(

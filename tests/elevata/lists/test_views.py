@@ -16,10 +16,10 @@ from elevata.home import favourites
 from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
 from elevata.lists.selectors import filtered_lists
 from elevata.lists.services import save_filter
-from loader.domain.dependencies import Scope
 from loader.models import SavedQuery
 from loader.schedules.services import create_schedule
 from loader.services.reads.queries import delete_query
+from metadata.domain.scope import Scope
 from metadata.models import TargetDataset
 from tests.architecture.world import World
 from tests.elevata.web.forms import words

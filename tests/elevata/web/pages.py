@@ -1,5 +1,7 @@
 """Helpers for architecture control's pages: the signed-in user, a page's text, and edits by ada."""
 
+import csv
+import io
 import re
 from typing import Any
 
@@ -30,6 +32,14 @@ def read(client: Client, address: str, status: int = 200) -> str:
     answer = client.get(address)
     assert answer.status_code == status
     return html_of(answer)
+
+
+def downloaded(client: Client, address: str) -> list[dict[str, str]]:
+    """The rows of a list's CSV file, which is sent in parts."""
+    answer = client.get(address)
+    assert answer.status_code == 200
+    assert answer.streaming
+    return list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode(), newline="")))
 
 
 def section(html: str, name: str) -> str:

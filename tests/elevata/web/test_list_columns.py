@@ -1,8 +1,5 @@
 """Lists: sorted by their headings, and downloaded as CSV in full."""
 
-import csv
-import io
-
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -12,7 +9,7 @@ from elevata.lists.selectors import filtered_lists
 from metadata.models import TargetDataset
 from tests.architecture.world import World
 from tests.elevata.web.html import text_of
-from tests.elevata.web.pages import signed_in
+from tests.elevata.web.pages import downloaded, signed_in
 from tests.factories import SourceDatasetFactory, TargetDatasetFactory
 from tests.loader.factories import COUNTS, LoadRunFactory, loaded
 
@@ -22,13 +19,6 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def admin() -> Client:
     return signed_in(User.objects.create_superuser("root"))
-
-
-def downloaded(client: Client, address: str) -> list[dict[str, str]]:
-    answer = client.get(address)
-    assert answer.status_code == 200
-    assert answer.streaming
-    return list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode(), newline="")))
 
 
 def test_a_heading_sorts_and_a_second_click_turns_the_order(reader: Client, airport: TargetDataset):

@@ -15,6 +15,7 @@ from elevata.jobs.models import Worker
 from loader.management import run_command
 from loader.models import ReadRequest
 from loader.services.reads.attempts import perform_read
+from metadata.domain.selection import HINT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -77,6 +78,25 @@ def test_command_without_names_checks_every_history(airports, local, script):
         f"{ROUTE}: 28,863 versions, no findings",
         "2 histories checked, no findings",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("raw.raw_net_route+",), [ROUTE]),
+        (("layer:rawcore",), [AIRPORT, ROUTE]),
+        (("*_airport", ROUTE), [AIRPORT, ROUTE]),
+    ],
+)
+def test_words_select_the_histories_among_their_datasets(airports, local, script, words, names):
+    script.tell(answers={AIRPORT: FINE, ROUTE: FINE})
+    code, out, _ = check(*words, "--local", "--json")
+    assert (code, [history["dataset"] for history in json.loads(out)["histories"]]) == (0, names)
+
+
+def test_word_that_selects_nothing_exits_with_4(airports):
+    code, _, message = check("tag:nothing")
+    assert (code, message) == (4, f"no dataset is selected by tag:nothing; {HINT}")
 
 
 def test_findings_exit_with_1_and_list_counts_and_keys(airports, worker, script):

@@ -9,7 +9,6 @@ import pytest
 from celery.contrib.testing.worker import start_worker
 
 from architecture.domain.artifacts import verify
-from architecture.domain.scope import DATASET, Scope
 from architecture.models import DryRun, ExecutionRecord
 from architecture.selectors.inbox import tasks_of
 from architecture.services.reports import operations_of
@@ -25,6 +24,7 @@ from loader.management.demo_work import DemoUsers
 from loader.models import MaintenanceRecord
 from loader.runner.folder_lock import FolderLock
 from loader.runner.worker import Workplace
+from metadata.domain.scope import DATASET, Scope
 from metadata.services.source_contracts import take_columns
 
 

@@ -12,12 +12,12 @@ from elevata.accounts.cli import CommandExit
 from elevata.jobs import states
 from elevata.jobs.models import Worker
 from elevata.jobs.waiting import NoWorker
-from loader.domain.dependencies import Scope
 from loader.management import run_command as command
 from loader.management import waiting
 from loader.models import LoadRun
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.loads.load_work import perform_load_run
+from metadata.domain.scope import Scope
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -74,7 +74,7 @@ def test_local_loads_all_datasets_and_prints_their_counts(airports, local):
 
 def test_exclude_stores_a_scope_without_the_excluded_dataset(airports, local):
     load("--all", "--exclude", "rawcore.rc_net_route", "--local")
-    assert str(Scope.from_json(LoadRun.objects.get().scope)) == "* without rawcore.rc_net_route"
+    assert str(Scope.from_json(LoadRun.objects.get().scope)) == "datasets * without rawcore.rc_net_route"
 
 
 def test_worker_loads_the_named_dataset_at_the_given_time(airports, worker):

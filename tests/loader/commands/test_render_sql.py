@@ -90,6 +90,27 @@ def test_rendered_loads_of_the_example_keep_its_history_on_duckdb(example, tmp_p
     assert current == [("EGLL", "Hillingdon", 83.0, -0.4619, "r2")]
 
 
+@pytest.mark.parametrize(
+    ("options", "loads"),
+    [
+        (("--select", "rawcore.rc_air_airport"), ["rawcore.rc_air_airport"]),
+        (("--select", "raw.raw_net_route+"), ["rawcore.rc_net_route"]),
+        (("--select", "rawcore.*", "--exclude", "*_route"), ["rawcore.rc_air_airport"]),
+        (("--schema", "rawcore"), ["rawcore.rc_air_airport", "rawcore.rc_net_route"]),
+    ],
+)
+def test_loads_of_the_selected_datasets_are_rendered(example, tmp_path, options, loads):
+    run("--dialect", "duckdb", "--out", str(tmp_path), *options)
+    manifest = json.loads((tmp_path / "duckdb" / "manifest.json").read_text())
+    assert [item["dataset"] for item in manifest["loads"]] == loads
+
+
+def test_word_that_selects_nothing_is_refused(example, tmp_path):
+    with pytest.raises(CommandExit, match="no dataset is selected by tag:nothing") as refused:
+        run("--dialect", "duckdb", "--out", str(tmp_path), "--select", "tag:nothing")
+    assert refused.value.returncode == 4
+
+
 def test_rendered_keys_and_hashes_are_those_of_the_product(example, tmp_path):
     run("--dialect", "duckdb", "--out", str(tmp_path))
     database, at = Database(tmp_path / "duckdb"), "2026-11-28 00:00:00.000000"

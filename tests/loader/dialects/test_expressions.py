@@ -3,7 +3,7 @@
 import pytest
 
 from loader.dialects.catalog import DIALECTS
-from loader.dialects.expressions import PROVEN, translate, translate_condition, translate_to
+from loader.dialects.expressions import PROVEN, translate_condition, translate_to, translate_value
 from loader.dialects.refusals import NotRendered
 from metadata.domain.types import parse
 from tests.loader.dialects.engines import ENGINES, connection_to
@@ -30,7 +30,7 @@ def test_translated_expressions_have_the_results_of_spark(engine, expression):
     connection, dialect = connection_to(engine), DIALECTS[engine]
     text = dialect.types["string"]
     rows = f"SELECT CAST(' Ab ' AS {text}) AS a, 2 AS n, 1 AS p UNION ALL SELECT NULL, NULL, 2"
-    sql = translate(expression, dialect, TYPES).replace("{{ load_run_id }}", "run")
+    sql = translate_value(expression, dialect, TYPES, where="")[0].replace("{{ load_run_id }}", "run")
     assert [row[0] for row in connection.rows(f"SELECT {sql} FROM ({rows}) AS r ORDER BY r.p")] == RESULTS[expression]
 
 
@@ -53,14 +53,14 @@ def test_every_proven_function_is_compared():
 )
 def test_unproven_expression_is_refused_with_its_place(name, expression, line, column):
     with pytest.raises(NotRendered) as refused:
-        translate(expression, DIALECTS[name], TYPES)
+        translate_value(expression, DIALECTS[name], TYPES, where="")
     assert (refused.value.line, refused.value.column) == (line, column)
 
 
 @pytest.mark.parametrize("name", ["mssql", "fabric"])
 def test_comparison_of_texts_is_refused_where_blanks_do_not_count(name):
     with pytest.raises(NotRendered, match="blanks"):
-        translate("a = 'x'", DIALECTS[name], TYPES)
+        translate_value("a = 'x'", DIALECTS[name], TYPES, where="")
 
 
 @pytest.mark.parametrize("name", DIALECTS)

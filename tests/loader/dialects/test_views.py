@@ -14,12 +14,12 @@ from loader.dialects.refusals import NotRendered
 from loader.dialects.views import DescribedView, HistoryView, views_of
 from loader.domain.historization.history import parse_instant
 from loader.domain.reference import ReferenceEngine
-from loader.domain.reference.operations import last_operations
 from loader.domain.reference.table import Header
 from loader.services.sql_replay import SqlEngine
 from metadata.domain.history.history_policy import OPERATIONS, VIEWS
 from tests.loader.dialects.engines import ENGINES, connection_to
 from tests.loader.dialects.test_text_loads import ROWS, deliver, load_of
+from tests.loader.reference.operations import last_operations
 
 NUMBERS = count()
 EPOCH, MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)

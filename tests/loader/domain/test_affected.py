@@ -1,7 +1,7 @@
 """Things that a change of datasets affects, and the messages to their owners. Pure."""
 
 from loader.domain.affected import Affected, by_owner, matched, message_for, tables_of_query, tables_of_scope
-from loader.domain.dependencies import Scope
+from metadata.domain.scope import Scope
 
 NAMES = ("mart.delay", "raw.r_flight", "rawcore.rc_flight")
 

@@ -9,17 +9,14 @@ from hypothesis import strategies as st
 
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import (
-    DATASET,
-    SCHEMA,
-    SELECTION,
     LoadStep,
-    Scope,
     datasets_selected,
     dependencies,
     load_steps,
     tables_looked_up,
     view_models,
 )
+from metadata.domain.scope import DATASET, SCHEMA, SELECTION, Scope
 from metadata.domain.selection import reached
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
@@ -277,12 +274,6 @@ def test_reference_with_a_rule_takes_precedence_in_a_circle():
 def test_each_rule_for_unknown_parents_looks_up_its_tables(rule: str, name: str, tables: set[str]):
     by_key = {dataset.key: dataset for dataset in family(rule)}
     assert tables_looked_up(by_key[key(name)], by_key) == {key(table) for table in tables}
-
-
-def test_a_long_selection_is_named_by_its_first_words():
-    names = " ".join(f"raw.t{number}" for number in range(12))
-    assert str(Scope(SELECTION, names)).endswith("raw.t9 and 2 more")
-    assert str(Scope(SELECTION, "raw.a  tag:b", exclude="raw.c")) == "raw.a  tag:b without raw.c"
 
 
 def test_an_unknown_word_of_a_selection_is_refused():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.reference.operations import last_operations
+from tests.loader.reference.operations import last_operations
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from elevata.notifications.deliveries import Outcome
 from elevata.notifications.models import Delivery
 from elevata.ops.checks import job_kinds_are_unique
 from loader import tasks
-from loader.domain.dependencies import Scope
 from loader.models import LoadRun
 from loader.runner.worker import Workplace
 from loader.services.copies.requests import request_copy
@@ -36,6 +35,7 @@ from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.reads import read_requests
 from loader.services.reads.read_requests import request_query, request_read, request_trial
 from loader.services.sources.check_requests import request_checks
+from metadata.domain.scope import Scope
 from metadata.models import SourceDataset, TargetDataset
 from metadata.services.copies import create_copy
 from metadata.services.lifecycle import rename_column

@@ -11,13 +11,13 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError, StaleVersion
 from loader import tasks
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.models import LoadRun, Schedule
 from loader.schedules import runs as schedule_runs
 from loader.schedules import services as schedules
 from loader.schedules.runs import run_now, start_due
 from loader.schedules.services import create_schedule, delete_schedule, update_schedule
 from loader.services.loads.load_runs import must_still_start
+from metadata.domain.scope import DATASET, SCHEMA, Scope
 from tests.loader.factories import EnvironmentFactory
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -148,7 +148,7 @@ def test_schedule_edits_are_recorded_in_the_change_log(airports, django_user_mod
         ("olga", "deleted"),
     ]
     assert '"cron":{"after":"0 7 * * *","before":"0 6 * * *"}' in entries[1].changes
-    assert '"scope":{"after":"schema raw","before":"everything"}' in entries[1].changes
+    assert '"scope":{"after":"schema raw","before":"all datasets"}' in entries[1].changes
 
 
 def test_runs_of_a_deleted_schedule_are_kept(airports):

@@ -7,10 +7,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from loader.domain.dependencies import DATASET, SELECTION, Scope
 from loader.models import LoadRun, Schedule
 from loader.schedules.runs import check_waiting, start_due
 from loader.schedules.services import create_schedule, update_schedule
+from metadata.domain.scope import DATASET, SELECTION, Scope
 from metadata.models import TargetDataset
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
@@ -84,7 +84,7 @@ def test_empty_schedule_list_shows_a_message_and_offers_creation(operator: Clien
 
 def test_schedule_list_shows_scope_times_and_last_outcome(reader: Client, nightly: Schedule):
     read = words(text_of(reader, "/schedules/"))
-    assert "nightly active everything At 06:30 on Monday through Friday 30 6 * * 1-5 Europe/Berlin" in read
+    assert "nightly active all datasets At 06:30 on Monday through Friday 30 6 * * 1-5 Europe/Berlin" in read
     assert re.search(r"(Mon|Tue|Wed|Thu|Fri) \d{4}-\d\d-\d\d 06:30 never", read)
     assert "1–1 of 1 schedule" in read
     assert "1 schedules" not in read

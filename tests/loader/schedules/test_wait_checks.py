@@ -10,12 +10,12 @@ from elevata.accounts.roles import Role
 from elevata.core.errors import MetadataError
 from elevata.notifications.models import Notice
 from loader import tasks
-from loader.domain.dependencies import DATASET, Scope
 from loader.models import LoadRun, Schedule
 from loader.schedules import runs as schedule_runs
 from loader.schedules.runs import check_waiting, run_now, start_due
 from loader.schedules.services import create_schedule, update_schedule
 from loader.schedules.waits import Wait
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import SourceDataset, System
 from metadata.services.datasets.generation import generate_targets
 from tests.architecture.world import person

@@ -17,7 +17,7 @@ from metadata.models import System, TargetDataset, TargetSchema
 from metadata.permissions import here, may_change, place_of_data
 from metadata.selectors.access import access_of, actions_at, reach_of, sees_others, users_at
 from metadata.services.datasets.targets import update_target_dataset
-from tests.elevata.web.pages import read, section, signed_in, words
+from tests.elevata.web.pages import downloaded, read, section, signed_in, words
 
 pytestmark = pytest.mark.django_db
 
@@ -106,6 +106,15 @@ def test_the_page_names_roles_places_and_masked_columns(users: dict[str, User], 
     assert "Your access here" in own
     assert "steward-rawcore" not in own
     assert "Granting a role needs the admin role" in read(signed_in(users["viewer"]), "/systems/air/access/")
+
+
+def test_access_is_downloaded_by_user_and_action(users: dict[str, User], airport: TargetDataset):
+    address = f"/datasets/{airport.key}/access/?format=csv"
+    rows = {row["user"]: row for row in downloaded(signed_in(users["admin"]), address)}
+    steward, program = rows["steward-rawcore"], rows["program"]
+    assert steward["read data"] == steward["sensitive values"] == "steward (schema rawcore)"
+    assert (program["owner"], program["sensitive values"], program["edit metadata"]) == ("operator", "masked", "")
+    assert [row["user"] for row in downloaded(signed_in(users["viewer"]), address)] == ["viewer"]
 
 
 def test_the_owner_of_a_dataset_sees_its_access(users: dict[str, User], airport: TargetDataset):

@@ -1,13 +1,10 @@
 """Sensitive columns: their list with classes, owners, copies, readers and last reads, its filters, file and API."""
 
-import csv
-import io
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
-from django.test import Client
 
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
@@ -23,7 +20,7 @@ from metadata.selectors.sensitive_details import SensitiveColumn, detailed
 from metadata.services.datasets.targets import create_target_dataset, update_target_column
 from metadata.services.lifecycle import rename_column, rename_dataset
 from metadata.services.sources import update_source_column
-from tests.elevata.web.pages import read, signed_in, words
+from tests.elevata.web.pages import downloaded, read, signed_in, words
 from tests.factories import DatasetInputFactory, TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db
@@ -43,12 +40,6 @@ def steward(airport: TargetDataset) -> User:
 def row(user: User, name: str, schema: str = "rawcore") -> SensitiveColumn:
     (column,) = target_columns(user).filter(name=name, dataset__schema__name=schema)
     return detailed([column])[0]
-
-
-def downloaded(client: Client, address: str) -> list[dict[str, str]]:
-    answer = client.get(address)
-    assert answer.status_code == 200
-    return list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode(), newline="")))
 
 
 def test_listed_columns_are_those_that_readers_see_masked(steward: User):

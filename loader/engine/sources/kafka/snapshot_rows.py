@@ -19,7 +19,7 @@ from metadata.domain.sources.formats import OP, SEQUENCE
 READ_ROW = "read"  # condition that a row is one of a snapshot
 # Numbers above that of a snapshot row that changes of its transaction may take.
 _ROOM = 1 << 10
-_TOP, _BASE, _RANK = "\ue000top", "\ue000base", "\ue000rank"
+_TOP, _BASE = "\ue000top", "\ue000base"
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ import pytest
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.report import ChangeReport, build_report
-from architecture.domain.scope import FILES, Scope
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import dump_state, parse_state
+from metadata.domain.scope import FILES, Scope
 from tests.architecture.domain.test_report import _SCRIPT as FINGERPRINT
 from tests.architecture.domain.test_report import AFTER, BEFORE
 

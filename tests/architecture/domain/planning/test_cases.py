@@ -9,9 +9,9 @@ import pytest
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.report import build_report
-from architecture.domain.scope import FILES, Scope
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import parse_state
+from metadata.domain.scope import FILES, Scope
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, report
 
 CASES = [

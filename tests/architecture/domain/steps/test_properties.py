@@ -3,10 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from architecture.domain.steps.inverses import inverses
 from architecture.domain.steps.rename_order import order_moves
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import ADD_COLUMN, becomes, shape_of, steps_done, stored
+from tests.architecture.states import inverses
 from tests.architecture.tables import after, column, names_of, observed, report_on, table
 
 NAMES = st.sampled_from(["a", "A", "b", "B", "c", "é", "É", "select", "we`ird", "x y", "__moving_1"])

@@ -6,7 +6,6 @@ import pytest
 
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.states.dataset_drift import IN_SYNC, drift
-from architecture.domain.steps.inverses import inverses
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.resumption import steps_left
 from architecture.domain.steps.statements import CHECK, statements
@@ -14,7 +13,7 @@ from architecture.domain.steps.step import REBUILD_TABLE, RETYPE_COLUMN, STAMP_K
 from architecture.domain.tables import ObservedTable
 from tests.architecture.domain.steps.test_acceptance_steps import both, one
 from tests.architecture.domain.steps.test_plan_cases import observed, report, tables
-from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
+from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, inverses
 from tests.architecture.tables import after as run
 from tests.architecture.tables import column, key, names_of, operation, seen, table
 

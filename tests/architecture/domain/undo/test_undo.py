@@ -9,7 +9,6 @@ from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.report import ChangeReport
 from architecture.domain.states.flat_states import flat
 from architecture.domain.states.state_files import ArchitectureState
-from architecture.domain.steps.inverses import inverses
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step, TableShape, becomes, shape_of
 from architecture.domain.tables import ObservedTable
@@ -19,7 +18,7 @@ from architecture.domain.undo.undo_groups import USE, Executed, UndoGroup, undo_
 from metadata.domain.state import ColumnState, DatasetState
 from tests.architecture.domain.planning.test_cases import CASES
 from tests.architecture.domain.steps.test_plan_cases import observed, report, states, tables
-from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, column, dataset, state
+from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, column, dataset, inverses, state
 from tests.architecture.tables import key
 
 Shapes = dict[str, TableShape]

@@ -93,7 +93,7 @@ class DetachColumn(OfColumn):
 
     def do(self) -> None:
         row = self.row
-        targets.set_column_inputs(column=row, expected_version=row.version, inputs=[])
+        targets.update_target_column(column=row, expected_version=row.version, inputs=[])
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from django.contrib.auth.models import User
 
 from architecture.domain.operations import operation_of
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import DATASET, Scope
 from architecture.models import ChangeReport, Execution, Lease
 from architecture.services.approvals import approve
 from architecture.services.drift import adopt_as_baseline
@@ -14,6 +13,7 @@ from architecture.services.leases import Holder, break_lease, take_leases
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.jobs.services import mark_lost
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import SourceColumn, SourceDataset, TargetDataset, TargetSchema
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import create_schema, create_target_column, create_target_dataset, update_schema

@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
 
 from architecture.domain.refusals import Refused
-from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
 from architecture.models import ChangeReport, Environment, Execution
 from architecture.selectors.environments import open_proposal
 from architecture.services.approvals import approve
@@ -39,7 +38,6 @@ from elevata.accounts.services.users import create_service_account
 from elevata.audit.services import chain
 from elevata.core.errors import MetadataError
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import Scope as LoadScope
 from loader.models import LoadRun
 from loader.services.executions import perform_execution
 from loader.services.loads.load_runs import RequestedRun, new_run_id, request_load_run
@@ -48,6 +46,7 @@ from loader.services.maintenance.approvals import approve_maintenance
 from loader.services.maintenance.prunes import request_prune
 from loader.services.maintenance.quarantine import request_quarantine
 from loader.services.maintenance.reverts import request_revert
+from metadata.domain.scope import ALL, DATASET, SCHEMA, Scope
 from metadata.models import TargetDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import create_target_dataset, update_target_column
@@ -227,7 +226,7 @@ class FourEyes(RuleBasedStateMachine):
         self.edit(by, edits)
         account = self._account(by)
         with self._acting(account):
-            named = LoadScope(scope[0], _name(scope[0], place), target_only=scope[1])
+            named = Scope(scope[0], _name(scope[0], place), target_only=scope[1])
             requested = request_load_run(scope=named, user=account.user, wake_worker=False)
             runner, seen = self._runner(meanwhile), self.judge.now()
             perform_load_run(requested.run.pk, worker="w1", runner=runner)

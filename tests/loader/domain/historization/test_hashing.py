@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.historization import hashing
 from loader.domain.historization.hashing import canonical_text, digest, encode
 
 CANONICAL = [
@@ -87,11 +86,6 @@ def test_encode_returns_the_fixed_text(components, text):
 @pytest.mark.parametrize(("components", "pepper", "expected"), DIGESTS)
 def test_digest_returns_the_fixed_hash(components, pepper, expected):
     assert digest(components, pepper) == expected
-
-
-def test_algorithm_version_is_2():
-    """The outputs above belong to version 2; other outputs require another version."""
-    assert hashing.ALGORITHM_VERSION == 2
 
 
 def test_peppered_digest_differs_from_one_with_the_pepper_as_component():

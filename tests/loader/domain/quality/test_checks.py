@@ -10,9 +10,11 @@ from loader.contract.manifest.checks import CheckSpec
 from loader.domain.quality.checks import FAILED, INCOMPUTABLE, TOTAL, VALUE, CompiledCheck, compile_check
 from loader.domain.quality.evaluation import evaluate
 from loader.domain.quality.sensitive_results import is_sensitive, without_revealing_numbers, without_sensitive
-from metadata.domain.quality.check_kinds import QualityProblem, types_of
+from metadata.domain.quality.check_kinds import QualityProblem
+from metadata.domain.types import parse
 
-TYPES = types_of({"id": "integer", "name": "string", "price": "decimal(10,2)", "at": "timestamp", "day": "date"})
+_TYPES = {"id": "integer", "name": "string", "price": "decimal(10,2)", "at": "timestamp", "day": "date"}
+TYPES = {name: parse(text) for name, text in _TYPES.items()}
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 

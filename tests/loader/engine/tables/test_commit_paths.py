@@ -8,7 +8,7 @@ from loader.contract.refusals import Refusal
 from loader.engine.session import dataset_session
 from loader.engine.tables import commit_paths
 from loader.engine.tables.commit_paths import choose_path, missing_call
-from loader.engine.tables.commits import AUTO, DIRECT, PUBLIC, commit
+from loader.engine.tables.commits import DIRECT, PUBLIC, commit
 from loader.engine.tables.public_commits import PublicFiles
 from loader.engine.tables.table_files import PLACE, TableMoved
 from loader.engine.tables.tables import DeltaTable
@@ -24,8 +24,8 @@ DAY = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"]
 @pytest.mark.parametrize(
     ("setting", "missing", "path", "reason"),
     [
-        (AUTO, "", DIRECT, "this version of Delta supports them"),
-        (AUTO, "there is no X", PUBLIC, "direct commits cannot be used: there is no X"),
+        ("auto", "", DIRECT, "this version of Delta supports them"),
+        ("auto", "there is no X", PUBLIC, "direct commits cannot be used: there is no X"),
         (DIRECT, "", DIRECT, "this version of Delta supports them"),
         (PUBLIC, "there is no X", PUBLIC, "ELEVATA_COMMITS is public"),
     ],
@@ -58,7 +58,7 @@ def test_self_test_reports_a_missing_class_method_or_parameter(spark, monkeypatc
 
     monkeypatch.setattr(commit_paths, "class_of", without("DeletionVectorBitmapGenerator$"))
     assert "DeletionVectorBitmapGenerator$.buildDeletionVectors(" in missing_call(spark)
-    assert choose_path(spark, AUTO).name == PUBLIC
+    assert choose_path(spark, "auto").name == PUBLIC
     monkeypatch.setattr(commit_paths, "class_of", real)
     for expected in ("notThere", ()), ("startTransaction", ("int",)):
         monkeypatch.setattr(commit_paths, "_CALLS", [("org.apache.spark.sql.delta.DeltaLog", *expected)])

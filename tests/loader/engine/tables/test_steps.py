@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from architecture.domain.operations import Operation
-from architecture.domain.steps.inverses import inverses
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.statements import DROPPED_FOLDER, does_not_survive, place_of
 from architecture.domain.steps.step import Step, steps_done
@@ -21,6 +20,7 @@ from loader.engine.tables import dry_run, rebuilds, step_checks, steps
 from loader.engine.tables.sizes import sizes
 from loader.engine.tables.tables import DeltaTable
 from metadata.domain.sensitivity import MASK
+from tests.architecture.states import inverses
 from tests.fixtures.spark import by_night
 from tests.loader.harness import stable
 

@@ -20,7 +20,7 @@ from elevata.core.processes import process_name
 from elevata.jobs.models import Worker
 from elevata.jobs.services import Fenced, mark_lost
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, SCHEMA, LoadStep, Scope
+from loader.domain.dependencies import LoadStep
 from loader.models import LoadRun, ReadRequest, RunEvent
 from loader.runner.sweep import sweep
 from loader.services.loads import load_runs
@@ -33,6 +33,7 @@ from loader.services.loads.load_runs import (
 )
 from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.reads.read_requests import request_read
+from metadata.domain.scope import DATASET, SCHEMA, Scope
 from metadata.models import SourceDataset
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]

@@ -13,13 +13,13 @@ from architecture.services.leases import Holder, release_leases, take_leases
 from elevata.accounts.services.users import ensure_user
 from elevata.jobs.services import Fenced, mark_lost
 from elevata.notifications.models import Event
-from loader.domain.dependencies import DATASET, SELECTION, Scope
 from loader.management.run_output import ending
 from loader.models import DatasetRun, LoadRun, RunEvent, SourceProposal
 from loader.services.loads import attempts, load_work
 from loader.services.loads.attempts import LoadAttempt, attempt_of, claim, claim_with_leases
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.loads.load_work import perform_load_run
+from metadata.domain.scope import DATASET, SCHEMA, SELECTION, Scope
 from metadata.models import SourceColumn, TargetDataset
 from metadata.services.datasets import targets
 from metadata.services.datasets.generation import generate_targets
@@ -80,12 +80,18 @@ def test_the_second_run_changes_no_tables_and_takes_the_next_number(airports, ru
     assert manifest["rawcore"][0]["newest_applied_at"] == first.load_timestamp.isoformat()
 
 
-def test_execution_record_of_a_load_contains_the_requested_scope(airports, runner):
-    alone = Scope(DATASET, "raw.raw_air_airport", target_only=True)
-    run = perform(queued(scope=alone), runner)
+@pytest.mark.parametrize(
+    ("scope", "datasets"),
+    [
+        (Scope(DATASET, "raw.raw_air_airport", target_only=True), ["raw.raw_air_airport"]),
+        (Scope(SCHEMA, "raw", target_only=True), ["raw.raw_air_airport", "raw.raw_net_route"]),
+    ],
+)
+def test_execution_record_of_a_load_contains_the_requested_scope(airports, runner, scope, datasets):
+    run = perform(queued(scope=scope), runner)
     document = run.execution.record.document
-    assert (document["dependency_mode"], document["scope"]["name"]) == ("target_only", "raw.raw_air_airport")
-    assert document["scope"]["datasets"] == ["raw.raw_air_airport"]
+    assert (document["dependency_mode"], document["scope"]["name"]) == ("target_only", scope.name)
+    assert document["scope"]["datasets"] == datasets
 
 
 def test_a_failed_dataset_fails_the_run_and_names_it(airports, runner, script):
@@ -133,7 +139,7 @@ def test_steps_that_need_a_decision_block_the_run(airports, runner, script):
     run = perform(queued(), runner)
     assert run.status == "blocked"
     assert "retype_column rawcore.rc_air_airport: elevation bigint → float" in run.error["message"]
-    assert "create a change report of everything" in run.error["hint"]
+    assert "create a change report of all datasets" in run.error["hint"]
     assert len(script.seen("load")) == 1
     assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
 
@@ -330,8 +336,8 @@ def test_lost_attempt_cannot_write(airports):
 
 
 def attempts_steps():
-    from loader.domain.dependencies import Scope
     from loader.services.loads.plans import plan_load
+    from metadata.domain.scope import Scope
 
     return plan_load(Scope()).steps
 

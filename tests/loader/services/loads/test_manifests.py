@@ -10,13 +10,13 @@ from elevata.core.errors import MetadataError
 from loader.contract.manifest.codec import from_json, to_json
 from loader.contract.manifest.loads import LoadManifest
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, Scope
 from loader.selectors.statements import dataset_sql
 from loader.services.loads.attempts import attempt_of, claim
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.manifests import load_manifest
 from loader.services.loads.plans import plan_load
 from loader.services.sources.specs import source_location
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import Reference, SourceDataset, System, TargetColumn, TargetDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import create_target_column, create_target_dataset

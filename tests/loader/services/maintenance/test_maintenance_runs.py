@@ -15,7 +15,6 @@ from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from loader.contract import run_states
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, Scope
 from loader.management import run_command
 from loader.models import LoadRun
 from loader.services.loads.load_runs import request_cancel, request_load_run
@@ -25,6 +24,7 @@ from loader.services.maintenance.compactions import request_compaction
 from loader.services.maintenance.history_batches import request_history_batch
 from loader.services.maintenance.prunes import request_prune
 from loader.services.maintenance.reverts import request_revert
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import TargetDataset
 from tests.database.seals import seal_as_written
 

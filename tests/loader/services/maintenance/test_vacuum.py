@@ -12,7 +12,6 @@ from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from elevata.core.errors import MetadataError
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, Scope
 from loader.domain.vacuum import Need
 from loader.management import run_command
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, Schedule
@@ -24,6 +23,7 @@ from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance import vacuums
 from loader.services.maintenance.reverts import request_revert
 from loader.services.maintenance.vacuums import request_vacuum
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import TargetDataset
 from tests.architecture.older_states import store_as_older_release
 from tests.database.seals import seal_as_written

@@ -13,7 +13,6 @@ from elevata.core.errors import MetadataError
 from elevata.jobs.registry import handler_of
 from elevata.notifications.models import Notice
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import Scope
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import ReadRequest, Schedule, SourceProposal
 from loader.schedules.runs import run_now, start_due
@@ -23,6 +22,7 @@ from loader.services.sources.checks import check_source
 from loader.services.sources.observations import observe_schema, settle_proposals
 from loader.services.sources.previews import preview_proposal
 from loader.services.sources.proposals import accept_proposal, dismiss_proposal, open_changes
+from metadata.domain.scope import Scope
 from metadata.domain.types import parse
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn
 from metadata.services.datasets.generation import generate_targets

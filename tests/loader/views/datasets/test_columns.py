@@ -1,7 +1,5 @@
 """List of columns: filters, failed checks, CSV, and edits of columns of several datasets."""
 
-import csv
-import io
 import re
 
 import pytest
@@ -13,7 +11,7 @@ from metadata.models import TargetColumn, TargetDataset
 from metadata.services.quality import create_check
 from tests.architecture.world import person
 from tests.elevata.web.html import html_of, text_of
-from tests.elevata.web.pages import signed_in
+from tests.elevata.web.pages import downloaded, signed_in
 from tests.factories import TargetColumnFactory, TargetDatasetFactory
 from tests.loader.factories import check_result
 
@@ -60,9 +58,7 @@ def test_columns_of_all_datasets_are_filtered(reader: Client, people: TargetData
 
 
 def test_column_named_by_a_check_whose_newest_result_failed_is_failing(reader: Client, people: TargetDataset):
-    check = create_check(
-        dataset=people, name="salary is there", kind="not_null", arguments={"columns": ["salary"]}
-    )
+    check = create_check(dataset=people, name="salary is there", kind="not_null", arguments={"columns": ["salary"]})
     assert listed(reader, "failing=true") == []
     check_result(check, "warned")
     assert listed(reader, "failing=true") == ["salary"]
@@ -73,8 +69,7 @@ def test_column_named_by_a_check_whose_newest_result_failed_is_failing(reader: C
 
 
 def test_file_of_the_list_has_every_filtered_column(reader: Client, people: TargetDataset):
-    answer = reader.get("/columns/?format=csv&pii=true")
-    rows = list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode(), newline="")))
+    rows = downloaded(reader, "/columns/?format=csv&pii=true")
     assert [(row["column"], row["dataset"], row["personal"], row["tags"]) for row in rows] == [
         ("email", "rawcore.person", "yes", "contact")
     ]

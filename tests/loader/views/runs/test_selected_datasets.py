@@ -122,7 +122,7 @@ def test_load_of_the_selection_excludes_datasets_that_loads_do_not_write(operato
 def test_selection_with_too_long_names_is_refused(
     action: str, request: pytest.FixtureRequest, airport: TargetDataset, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("architecture.domain.scope.MAX_NAME", 20)
+    monkeypatch.setattr("metadata.domain.scope.MAX_WORDS", 20)
     monkeypatch.setattr("loader.views.runs.load_runs.MAX_WORDS", 20)
     client = request.getfixturevalue("editor" if action == "report" else "operator")
     answer = client.post(f"/datasets/selected/{action}/", {"key": keys("rc_air_airport"), "filters": "layer=rawcore"})

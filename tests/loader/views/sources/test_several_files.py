@@ -7,8 +7,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponse
 from django.test import Client
 
-from loader.domain.dependencies import SELECTION, Scope
 from loader.models import LoadRun
+from metadata.domain.scope import SELECTION, Scope
 from metadata.models import SourceDataset, System
 from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of

@@ -10,11 +10,11 @@ from django.utils import timezone
 
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
-from loader.domain.dependencies import DATASET, SELECTION, Scope
 from loader.models import DatasetRun, LoadRun, Schedule
 from loader.schedules.runs import start_due
 from loader.schedules.services import create_schedule, update_schedule
 from loader.selectors.source_state import held_marks
+from metadata.domain.scope import DATASET, SELECTION, Scope
 from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
 from metadata.services.sources import update_source_column
 from tests.architecture.world import person as someone

@@ -16,7 +16,7 @@ from metadata.services.sources import update_system
 from tests.architecture.world import person as someone
 from tests.elevata.web.forms import action_of, form_of, typed, words
 from tests.elevata.web.html import html_of
-from tests.elevata.web.pages import read
+from tests.elevata.web.pages import downloaded, read
 from tests.factories import SourceDatasetFactory
 from tests.loader.views.sources.shop import HTMX, imported
 
@@ -196,6 +196,13 @@ def test_described_file_links_its_comparison_instead_of_an_import(editor: Client
 
 
 # --- who may ---------------------------------------------------------------------------------------
+
+
+def test_sources_of_a_system_are_downloaded(viewer: Client, shop: System):
+    SourceDatasetFactory(system=shop, name="orders", location="orders.csv")
+    SourceDatasetFactory(name="elsewhere")
+    (row,) = downloaded(viewer, "/systems/shop/?format=csv")
+    assert (row["source dataset"], row["location"], row["columns"]) == ("shop.orders", "orders.csv", "0")
 
 
 def test_a_viewer_sees_systems_and_why_buttons_are_off(viewer: Client, shop: System):

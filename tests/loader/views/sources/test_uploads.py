@@ -10,8 +10,8 @@ from django.http import HttpResponse
 from django.test import Client
 
 from elevata.audit.models import ChangeLogEntry
-from loader.domain.dependencies import DATASET, Scope
 from loader.models import LoadRun
+from metadata.domain.scope import DATASET, Scope
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.elevata.web.forms import words
 from tests.elevata.web.html import html_of

@@ -9,7 +9,6 @@ from metadata.domain.quality.check_kinds import (
     check_severity,
     literal,
     summary,
-    types_of,
 )
 from metadata.domain.types import parse
 
@@ -28,7 +27,8 @@ VALID = {
     "total": {"aggregate": "sum", "columns": ["price"], "dataset": "raw.x", "other_columns": ["price"]},
     "query": {"sql": "SELECT * FROM raw.x WHERE price < 0"},
 }
-TYPES = types_of({"id": "integer", "name": "string", "price": "decimal(10,2)", "at": "timestamp", "ok": "boolean"})
+_TYPES = {"id": "integer", "name": "string", "price": "decimal(10,2)", "at": "timestamp", "ok": "boolean"}
+TYPES = {name: parse(text) for name, text in _TYPES.items()}
 
 
 def rule(kind: str, **changes) -> QualityRule:

@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, NAMES, format_of, formats_table
-from metadata.domain.sources.options import options_table
+from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, NAMES, format_of
 from metadata.domain.sources.reading_options import OPTIONS, ReadingOptions, check_options, options_of
 from metadata.models import SourceDataset
+from tests.repository.docs_tables import formats_table, options_table
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "understand" / "file_formats.md"
 
 
 def test_file_formats_page_contains_the_current_tables():
     text = PAGE.read_text(encoding="utf-8")
-    assert formats_table() in text, "print metadata.domain.sources.formats.formats_table()"
-    assert options_table(OPTIONS) in text, "print options_table(OPTIONS) of metadata.domain.sources"
+    assert formats_table() in text, "print tests.repository.docs_tables.formats_table()"
+    assert options_table(OPTIONS) in text, "print options_table(OPTIONS) of tests.repository.docs_tables"
 
 
 def test_model_choices_match_the_formats():

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sources.options import options_table
 from metadata.domain.sources.system_options import SYSTEM_OPTIONS, check_system_options, system_options
+from tests.repository.docs_tables import options_table
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "use" / "sources.md"
 SECRET = "ELEVATA_SOURCE_SHOP"

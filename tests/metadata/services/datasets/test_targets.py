@@ -100,7 +100,7 @@ def test_column_input_of_another_dataset_is_refused(rawcore: TargetDataset) -> N
     stranger = TargetColumnFactory()
     column = rawcore.columns.get(name="name")
     with pytest.raises(MetadataError, match="does not belong to an input"):
-        targets.set_column_inputs(column=column, expected_version=1, inputs=[stranger])
+        targets.update_target_column(column=column, expected_version=1, inputs=[stranger])
 
 
 def test_dataset_cannot_read_itself_through_others(rawcore: TargetDataset, stage: TargetDataset) -> None:

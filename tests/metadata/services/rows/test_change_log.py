@@ -163,13 +163,6 @@ def _set_dataset_inputs() -> Callable:
     return lambda: targets.set_dataset_inputs(dataset=row, inputs=[stage], **current(row))
 
 
-def _set_column_inputs() -> Callable:
-    row = column(generated(), "name")
-    stage = TargetDataset.objects.get(name="stg_air_airport")
-    wanted = [column(stage, "icao"), column(stage, "name")]
-    return lambda: targets.set_column_inputs(column=row, inputs=wanted, **current(row))
-
-
 def _rename_dataset() -> Callable:
     row = generated()
     return lambda: lifecycle.rename_dataset(dataset=row, name="rc_airfield", **current(row))

@@ -17,7 +17,6 @@ from metadata.selectors.classification import classification, source_classificat
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import (
     create_target_column,
-    set_column_inputs,
     set_dataset_inputs,
     update_target_column,
     update_target_dataset,
@@ -149,7 +148,9 @@ def lower_own(people: TargetDataset) -> None:
 
 def cut_off(people: TargetDataset) -> None:
     column = people.columns.get(name="email")
-    set_column_inputs(column=column, expected_version=column.version, inputs=[stage(people).columns.get(name="city")])
+    update_target_column(
+        column=column, expected_version=column.version, inputs=[stage(people).columns.get(name="city")]
+    )
 
 
 def compute_otherwise(people: TargetDataset) -> None:
@@ -230,7 +231,7 @@ def test_sensitive_source_column_with_readers_by_name_is_renamed_only_by_a_stewa
 def test_first_input_of_a_column_that_was_filled_by_name_does_not_free_it(filled_by_name: TargetDataset, editor: User):
     column, city = filled_by_name.columns.get(name="email"), stage(filled_by_name).columns.get(name="city")
     with acting_as(editor), pytest.raises(MetadataError, match="classified"):
-        set_column_inputs(column=column, expected_version=column.version, inputs=[city])
+        update_target_column(column=column, expected_version=column.version, inputs=[city])
 
 
 def test_editor_renames_columns_upstream_of_columns_that_stay_sensitive(people: TargetDataset, editor: User):

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from elevata.core.markdown import markdown_table
 from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.contract.refusals import Refusal
 from loader.engine.sources.deliveries import read_delivery
@@ -15,6 +14,7 @@ from loader.sources.file_samples import sample_files
 from metadata.domain.sources.locations import Roots
 from tests.loader.readers.records.binary_workbooks import Error, Formula, compound_file, ods, xls, xlsb
 from tests.loader.readers.records.test_workbooks import sheet_of
+from tests.repository.docs_tables import markdown_table
 
 PAGE = Path(__file__).resolve().parents[5] / "docs" / "understand" / "file_formats.md"
 
