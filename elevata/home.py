@@ -23,6 +23,7 @@ from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
 from elevata.lists.selectors import favourite_rows, favourites_of
+from elevata.page_frame import Shell
 from loader.contract.run_states import LOAD
 from loader.models import DatasetRun, SavedQuery
 from loader.schedules.selectors import failing_schedules, schedules
@@ -157,19 +158,24 @@ def _active_work(request: HttpRequest) -> dict[str, Any]:
     executions = list(active_executions(environment=environment)[:LATEST])
     leases = leases_in_force(environment)
     due = schedules(environment=environment).filter(active=True).order_by("next_at", "pk")
+    coming = list(due[:COMING])
     context = {
+        "shell": Shell(request.path, request.user),
         "latest": with_totals(newest_runs()[:LATEST]),
         "runs": runs,
         "executions": executions,
         "leases": leases,
-        "coming": list(due[:COMING]),
+        "coming": coming,
+        "has_schedules": bool(coming) or schedules(environment=environment).exists(),
         "troubles": troubles(),
         "failing": failing_schedules(environment),
         "alive": bool(live_workers()),
     }
     html = render_to_string("home/state.html", context, request=request)
     seen = hashlib.sha256(html.encode()).hexdigest()[:16]
-    return {"now": html, "seen": seen, "busy": bool(runs or executions or leases.count)}
+    busy = bool(runs or executions or leases.count)
+    # The frame of the page shows the same shell, so that its queries are run once.
+    return {"now": html, "seen": seen, "busy": busy, "shell": context["shell"]}
 
 
 @login_not_required

@@ -13,9 +13,15 @@ from architecture.domain import operations as ops
 from architecture.domain import report_states
 from architecture.domain.scope import DATASET, SCHEMA, SELECTION, Scope
 from architecture.models import AppliedDataset, ChangeReport, Environment, Execution
-from architecture.selectors import outdated_reports
 from architecture.selectors.executions import executions
-from architecture.selectors.pending import Pending, covering_reports, open_reports, pending, pending_operations
+from architecture.selectors.outdated_reports import Inputs
+from architecture.selectors.pending import (
+    Pending,
+    covering_reports,
+    open_reports,
+    pending_of_dataset,
+    pending_operations,
+)
 from architecture.selectors.report_state import ReportState
 from architecture.selectors.review_status import ReviewStatus
 from architecture.services.environments import current_environment
@@ -79,7 +85,7 @@ def _of_dataset(key: UUID, user: Any) -> Known:
     rows = TargetDataset.objects.select_related("schema", "history_of__schema", "generated_from")
     dataset = rows.get(key=key)
     dataset = dataset.history_of or dataset
-    known = _with_changes(Known(dataset=dataset, source=dataset.generated_from), user)
+    known = _with_changes(Known(dataset=dataset, source=dataset.generated_from), dataset, user)
     return _with_newest_load(known, dataset)
 
 
@@ -93,7 +99,7 @@ def _of_source(key: UUID, user: Any) -> Known:
     if dataset is None:
         return known
     upstream = [row for row in source.generated.all() if row.active and row.history_of_id is None]
-    return _with_newest_load(_with_changes(known, user, upstream), dataset)
+    return _with_newest_load(_with_changes(known, dataset, user, upstream), dataset)
 
 
 def _of_report(key: UUID, user: Any) -> Known:
@@ -101,7 +107,7 @@ def _of_report(key: UUID, user: Any) -> Known:
     report = rows.defer("content", "superseded_by__content", "superseded_by__document").get(report_id=key)
     if not _is_here(report.environment):
         return Known()
-    known = _with_report(Known(), report, user, check=False)
+    known = _with_report(Known(), report, user)
     return _with_execution(known, known.execution) if known.execution is not None else known
 
 
@@ -123,8 +129,9 @@ def _of_run(key: str, user: Any) -> Known:
     known = Known(facts, run=run, dataset=dataset, source=source)
     if run.status != states.BLOCKED or (run.error or {}).get("code") != CHANGES_PENDING:
         return known
-    changes = changes_before_load(dependencies.Scope.from_json(run.scope))
-    return _with_pending(known, changes, run.environment, user)
+    inputs = Inputs(run.environment_id)
+    changes = changes_before_load(dependencies.Scope.from_json(run.scope), inputs)
+    return _with_pending(known, changes, run.environment, user, inputs)
 
 
 _KINDS: Mapping[str, Callable[[Any, Any], Known]] = {
@@ -137,7 +144,7 @@ _KINDS: Mapping[str, Callable[[Any, Any], Known]] = {
 KINDS = tuple(_KINDS)
 
 
-def changes_before_load(scope: dependencies.Scope) -> Pending:
+def changes_before_load(scope: dependencies.Scope, inputs: Inputs | None = None) -> Pending:
     """Return the pending changes of the datasets that a load reads or writes which it does not apply by itself.
 
     Their scope is that of the report that the load waits for. None are known for an invalid scope.
@@ -147,7 +154,8 @@ def changes_before_load(scope: dependencies.Scope) -> Pending:
         plan = plan_load(scope)
     except Refusal:
         return Pending(Scope())
-    operations, problem = pending_operations(environment, outdated_reports.signal(environment.pk))
+    inputs = inputs or Inputs(environment.pk)
+    operations, problem = pending_operations(environment, inputs.signal, inputs.gathered)
     waiting = tuple(item for item in operations if item.key in plan.described and not item.is_automatic)
     names = sorted({plan.states[item.key].qualified_name for item in waiting})
     wanted = Scope()
@@ -159,13 +167,14 @@ def changes_before_load(scope: dependencies.Scope) -> Pending:
     return Pending(wanted, waiting, problem, reports=reports)
 
 
-def _with_changes(known: Known, user: Any, upstream: Collection[TargetDataset] = ()) -> Known:
+def _with_changes(known: Known, dataset: TargetDataset, user: Any, upstream: Collection[TargetDataset] = ()) -> Known:
     environment = current_environment()
-    changes = pending(environment, user=user, dataset=known.dataset, upstream=upstream)
-    return _with_pending(known, changes, environment, user)
+    inputs = Inputs(environment.pk)
+    changes = pending_of_dataset(environment, dataset, user=user, inputs=inputs, upstream=upstream)
+    return _with_pending(known, changes, environment, user, inputs)
 
 
-def _with_pending(known: Known, changes: Pending, environment: Environment, user: Any) -> Known:
+def _with_pending(known: Known, changes: Pending, environment: Environment, user: Any, inputs: Inputs) -> Known:
     """Add pending changes, with the newest report that covers them."""
     operations = changes.operations
     facts = replace(
@@ -179,13 +188,13 @@ def _with_pending(known: Known, changes: Pending, environment: Environment, user
         return known
     rows = covering_reports(environment, changes.scope).exclude(executions__status=states.SUCCEEDED)
     report = rows.first()
-    return known if report is None else _with_report(known, report, user, check=True)
+    return known if report is None else _with_report(known, report, user, inputs)
 
 
-def _with_report(known: Known, report: ChangeReport, user: Any, *, check: bool) -> Known:
-    """Add a report; ``check``: compute whether it is up to date, if that is not known."""
-    state = ReportState(report)
-    context = state.context(user, ask=check)
+def _with_report(known: Known, report: ChangeReport, user: Any, inputs: Inputs | None = None) -> Known:
+    """Add a report. With ``inputs``, it is checked whether it is up to date, if that is not known."""
+    state = ReportState(report, inputs)
+    context = state.context(user, ask=inputs is not None)
     execution, column = state.execution, _retirable(report)
     facts = replace(
         known.facts,
