@@ -1,5 +1,6 @@
 """Command that requests a load run, of a worker or with --local in this process."""
 
+import sys
 from argparse import ArgumentParser
 from functools import partial
 from typing import Any
@@ -17,7 +18,9 @@ class Command(RunningCommand):
 
     def arguments(self, parser: ArgumentParser) -> None:
         scope = parser.add_mutually_exclusive_group()
-        scope.add_argument("--all", action="store_true", help="every active dataset (the default)")
+        scope.add_argument(
+            "--all", action="store_true", help="every active dataset; the default, but asked for on a terminal"
+        )
         scope.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
         scope.add_argument("--dataset", metavar="S.D", help="a dataset and its inputs")
         scope.add_argument(
@@ -45,6 +48,9 @@ class Command(RunningCommand):
             raise CommandExit(self.usage_exit, "--exclude goes with --select or --all", "usage")
         if options["target_only"] and not options["dataset"]:
             raise CommandExit(self.usage_exit, "--target-only goes with --dataset", "usage")
+        if _scope(options) is None and not options["run_id"] and sys.stdin.isatty():
+            message = "name what to load: --all for every dataset, or --schema, --dataset, --select"
+            raise CommandExit(self.usage_exit, message, "usage")
         request = partial(
             request_load_run,
             scope=_scope(options),
