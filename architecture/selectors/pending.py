@@ -111,13 +111,13 @@ def pending_of_dataset(
 ) -> Pending:
     """Return the pending changes of one dataset with its history, and of datasets ``upstream`` that it reads.
 
-    The reports are left out.
+    The reports are left out, and the users of changes that loads apply, which nobody approves.
     """
     operations, problem = pending_operations(environment, inputs.signal, inputs.gathered)
     own = {text for row in (dataset, *upstream) for text in (str(row.key), str(row))}
     operations = tuple(item for item in operations if own & {item.key, item.dataset})
-    others = _others(environment, operations, user)
-    return Pending(Scope(DATASET, str(dataset)), operations, problem, others)
+    result = Pending(Scope(DATASET, str(dataset)), operations, problem)
+    return result if result.is_automatic else replace(result, others=_others(environment, operations, user))
 
 
 def pending(environment: Environment, *, user: Any, schema: str = "") -> Pending:

@@ -85,8 +85,9 @@ def _of_dataset(key: UUID, user: Any) -> Known:
     rows = TargetDataset.objects.select_related("schema", "history_of__schema", "generated_from")
     dataset = rows.get(key=key)
     dataset = dataset.history_of or dataset
-    known = _with_changes(Known(dataset=dataset, source=dataset.generated_from), dataset, user)
-    return _with_newest_load(known, dataset)
+    environment = current_environment()
+    known = _with_changes(Known(dataset=dataset, source=dataset.generated_from), dataset, environment, user)
+    return _with_newest_load(known, dataset, environment)
 
 
 def _of_source(key: UUID, user: Any) -> Known:
@@ -99,7 +100,9 @@ def _of_source(key: UUID, user: Any) -> Known:
     if dataset is None:
         return known
     upstream = [row for row in source.generated.all() if row.active and row.history_of_id is None]
-    return _with_newest_load(_with_changes(known, dataset, user, upstream), dataset)
+    environment = current_environment()
+    known = _with_changes(known, dataset, environment, user, upstream)
+    return _with_newest_load(known, dataset, environment)
 
 
 def _of_report(key: UUID, user: Any) -> Known:
@@ -167,8 +170,13 @@ def changes_before_load(scope: dependencies.Scope, inputs: Inputs | None = None)
     return Pending(wanted, waiting, problem, reports=reports)
 
 
-def _with_changes(known: Known, dataset: TargetDataset, user: Any, upstream: Collection[TargetDataset] = ()) -> Known:
-    environment = current_environment()
+def _with_changes(
+    known: Known,
+    dataset: TargetDataset,
+    environment: Environment,
+    user: Any,
+    upstream: Collection[TargetDataset] = (),
+) -> Known:
     inputs = Inputs(environment.pk)
     changes = pending_of_dataset(environment, dataset, user=user, inputs=inputs, upstream=upstream)
     return _with_pending(known, changes, environment, user, inputs)
@@ -243,15 +251,15 @@ def _with_execution(known: Known, execution: Execution) -> Known:
     return replace(known, facts=facts, execution=execution, report=known.report or execution.report, loads=names)
 
 
-def _with_newest_load(known: Known, dataset: TargetDataset) -> Known:
+def _with_newest_load(known: Known, dataset: TargetDataset, environment: Environment) -> Known:
     """Add the newest load of a dataset."""
     if not is_loadable(dataset):
         return known
     rows = DatasetRun.objects.filter(dataset_key=dataset.key, run__kind=LOAD_KIND)
-    rows = rows.filter(run__environment=current_environment()).select_related("run", "dataset__generated_from")
+    rows = rows.filter(run__environment=environment).select_related("run", "dataset__generated_from")
     newest = rows.order_by("-run__requested_at", "-pk").first()
     success = newest_succeeded([dataset.key]).first()
-    applied = AppliedDataset.objects.filter(environment=current_environment(), dataset_key=dataset.key)
+    applied = AppliedDataset.objects.filter(environment=environment, dataset_key=dataset.key)
     changed = applied.values_list("updated_at", flat=True).first()
     is_behind = success is None or (changed is not None and _is_older(success.finished_at, changed))
     status = ""
