@@ -35,7 +35,7 @@ from metadata.models import SourceDataset, System, TargetDataset
 from metadata.selectors.columns import layer_counts
 from metadata.selectors.datasets import source_datasets, systems, target_datasets
 
-LATEST, COMING, DRAWN, FAVOURITES = 8, 5, 25, 12
+LATEST, COMING, DRAWN, FAVOURITES = 8, 5, 50, 12
 
 
 @never_cache
@@ -145,10 +145,11 @@ _FAVOURITES: dict[str, tuple[Callable[[Any], QuerySet], str, Callable[[Any], str
 def home_charts(request: HttpRequest) -> HttpResponse:
     """Show the charts on the home page; loaded after the page, because they take longer."""
     environment = current_environment()
-    runs = newest_runs().filter(environment=environment, finished_at__isnull=False)[:DRAWN]
+    newest = list(newest_runs().filter(environment=environment, finished_at__isnull=False)[:DRAWN])
+    runs = charts.most_alike(newest)
     whole = (charts.freshness_chart(environment), charts.warehouse_disk_chart(environment))
     drawn = [*charts.run_charts(with_totals(runs)), *filter(None, whole)]
-    return render(request, "home/charts.html", {"charts": drawn})
+    return render(request, "home/charts.html", {"charts": drawn, "run": runs[0] if runs else None})
 
 
 def _active_work(request: HttpRequest) -> dict[str, Any]:
