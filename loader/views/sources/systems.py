@@ -202,10 +202,13 @@ class SourceEdit(SourceEditing, EditPage):
         places = {form.cleaned_data["location"], form.cleaned_data["key_list"]} - {""}
         if changed := places - source_places(vars(self.row)):
             must_be_allowed(self.row.system, sorted(changed))
-        source = super().save(form)
-        if not _is_generated_anew(source):
-            self.message = "Contract saved."
-        return source
+        return super().save(form)
+
+    def after_save(self, form: SourceForm, row: SourceDataset) -> HttpResponse:
+        if form.changes() and not _is_generated_anew(row):
+            self.add_message("Contract saved.")
+            return redirect(self.address(row))
+        return super().after_save(form, row)
 
     def show(self, form: SourceForm, *, status: int = 200) -> HttpResponse:
         return self.render(

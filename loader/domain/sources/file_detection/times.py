@@ -83,10 +83,10 @@ def detect_time_formats(
             options.pop(option, None)
         elif len(likely) > 1:
             questions.append(Question(option, likely, _reason(others, standard, formats)))
-    formats = {text for question in questions for text in question.candidates if _has_short_year(text)}
-    if formats:
-        short = [column for column in read if formats & set(column.formats)]
-        questions.append(_century(short, columns, sorted(formats)))
+    short_formats = {text for question in questions for text in question.candidates if _has_short_year(text)}
+    if short_formats:
+        short = [column for column in read if short_formats & set(column.formats)]
+        questions.append(_century(short, columns, sorted(short_formats)))
     if not any(question.option == "date_format" for question in questions):
         questions += _unread_months(columns, {column.name for column in read})
     return options, questions
