@@ -43,4 +43,9 @@ def _run_django_command() -> None:
     from elevata.core.garbage_collection import collect_less
 
     collect_less()
+    if sys.argv[1:] in ([], ["help"], ["--help"], ["-h"]):
+        from elevata.command_list import command_list
+
+        print(command_list(os.path.basename(sys.argv[0])))
+        return
     execute_from_command_line(sys.argv)

@@ -23,6 +23,7 @@ from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
 from elevata.lists.selectors import favourite_rows, favourites_of
+from elevata.page_frame import Shell
 from loader.contract.run_states import LOAD
 from loader.models import DatasetRun, SavedQuery
 from loader.schedules.selectors import failing_schedules, schedules
@@ -34,7 +35,7 @@ from metadata.models import SourceDataset, System, TargetDataset
 from metadata.selectors.columns import layer_counts
 from metadata.selectors.datasets import source_datasets, systems, target_datasets
 
-LATEST, COMING, DRAWN, FAVOURITES = 8, 5, 25, 12
+LATEST, COMING, DRAWN, FAVOURITES = 8, 5, 50, 12
 
 
 @never_cache
@@ -144,10 +145,11 @@ _FAVOURITES: dict[str, tuple[Callable[[Any], QuerySet], str, Callable[[Any], str
 def home_charts(request: HttpRequest) -> HttpResponse:
     """Show the charts on the home page; loaded after the page, because they take longer."""
     environment = current_environment()
-    runs = newest_runs().filter(environment=environment, finished_at__isnull=False)[:DRAWN]
+    newest = list(newest_runs().filter(environment=environment, finished_at__isnull=False)[:DRAWN])
+    runs = charts.most_alike(newest)
     whole = (charts.freshness_chart(environment), charts.warehouse_disk_chart(environment))
     drawn = [*charts.run_charts(with_totals(runs)), *filter(None, whole)]
-    return render(request, "home/charts.html", {"charts": drawn})
+    return render(request, "home/charts.html", {"charts": drawn, "run": runs[0] if runs else None})
 
 
 def _active_work(request: HttpRequest) -> dict[str, Any]:
@@ -157,19 +159,24 @@ def _active_work(request: HttpRequest) -> dict[str, Any]:
     executions = list(active_executions(environment=environment)[:LATEST])
     leases = leases_in_force(environment)
     due = schedules(environment=environment).filter(active=True).order_by("next_at", "pk")
+    coming = list(due[:COMING])
     context = {
+        "shell": Shell(request.path, request.user),
         "latest": with_totals(newest_runs()[:LATEST]),
         "runs": runs,
         "executions": executions,
         "leases": leases,
-        "coming": list(due[:COMING]),
+        "coming": coming,
+        "has_schedules": bool(coming) or schedules(environment=environment).exists(),
         "troubles": troubles(),
         "failing": failing_schedules(environment),
         "alive": bool(live_workers()),
     }
     html = render_to_string("home/state.html", context, request=request)
     seen = hashlib.sha256(html.encode()).hexdigest()[:16]
-    return {"now": html, "seen": seen, "busy": bool(runs or executions or leases.count)}
+    busy = bool(runs or executions or leases.count)
+    # The frame of the page shows the same shell, so that its queries are run once.
+    return {"now": html, "seen": seen, "busy": busy, "shell": context["shell"]}
 
 
 @login_not_required

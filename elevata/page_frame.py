@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from architecture.selectors.inbox import Tasks, tasks_of
+from elevata.accounts.access import who_helps
 from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
@@ -74,8 +75,13 @@ class Shell:
         """Return the state of the workers; queried once for a page."""
         names = [worker.name for worker in live_workers()]
         if not names:
-            return WorkerState(False, "No worker is running. An administrator of the server starts one.")
+            return WorkerState(False, "No worker is running. An administrator of this installation starts one.")
         return WorkerState(True, f"Answering: {', '.join(names)}")
+
+    @cached_property
+    def helpers(self) -> dict[str, Any]:
+        """Return the contact of the installation, or names of administrators."""
+        return who_helps()
 
     @cached_property
     def waiting(self) -> int:

@@ -213,6 +213,7 @@ _TEXTS: dict[str, dict[str, str]] = {
         "source_generate": "Generates or updates the raw, stage and rawcore datasets of the source.",
         "source_upload": "Uploads the next delivery, which is compared with the contract first.",
         "source_load": "Loads what the source has delivered.",
+        "source_load_rest": "Quarantines rows that do not fit, and loads the others.",
         "source_check": "Compares the source with its contract now.",
         "source_proposal": "Shows how the source differs from its contract, and what to accept.",
         "source_proposal_dismiss": "Dismisses a proposed change of the contract.",

@@ -47,6 +47,7 @@ urlpatterns = [
     path("sources/<uuid:key>/columns/", imports.SourceColumns.as_view(), name="source_columns"),
     path("sources/<uuid:key>/upload/", uploads.SourceUpload.as_view(), name="source_upload"),
     path("sources/<uuid:key>/load/", uploads.SourceLoad.as_view(), name="source_load"),
+    path("sources/<uuid:key>/load-rest/", uploads.SourceLoadRest.as_view(), name="source_load_rest"),
     path("sources/<uuid:key>/check/", source_proposals.SourceCheckNow.as_view(), name="source_check"),
     path("source-proposals/<uuid:key>/", source_proposals.ProposalPage.as_view(), name="source_proposal"),
     path(

@@ -62,6 +62,17 @@ def _count(rows: QuerySet) -> Subquery:
     return Subquery(rows.order_by().values("environment").annotate(n=Count("pk")).values("n"))
 
 
+class Inputs:
+    """Inputs of an environment's reports for one request: their signal, computed first, and what a check reads, once.
+
+    Pending changes and the check of a report share them, so that the metadata is read once.
+    """
+
+    def __init__(self, environment_pk: int):
+        self.signal = signal(environment_pk)
+        self.gathered = Gathered()
+
+
 def known_refusal(report_id: UUID, signal: str) -> dict[str, Any] | None:
     """Return the cached result for this signal: a refusal, {} for an up-to-date report, None if it was not checked."""
     return cache.get(_cache_key(report_id, signal))

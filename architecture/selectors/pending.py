@@ -15,10 +15,10 @@ from architecture.domain import report_states
 from architecture.domain.change_policy import is_applied_by_loads
 from architecture.domain.refusals import Refused
 from architecture.models import ChangeReport, Environment
-from architecture.selectors import outdated_reports
 from architecture.selectors.authors import authors, carried_out
+from architecture.selectors.outdated_reports import Inputs
 from architecture.selectors.report_details import what_changes
-from architecture.services.report_basis import gather
+from architecture.services.reports import Gathered
 from elevata.core.errors import MetadataError, as_sentence
 from metadata.domain.scope import ALL, DATASET, SCHEMA, Scope
 from metadata.models import TargetDataset
@@ -70,19 +70,24 @@ class Pending:
         return all(operation.is_automatic for operation in self.operations)
 
 
-def pending_operations(environment: Environment, signal: str) -> tuple[tuple[PendingOperation, ...], str]:
-    """Return all pending operations of an environment, or the reason why they are not known."""
+def pending_operations(
+    environment: Environment, signal: str, gathered: Gathered | None = None
+) -> tuple[tuple[PendingOperation, ...], str]:
+    """Return all pending operations of an environment, or the reason why they are not known.
+
+    ``signal`` must be computed before ``gathered``.
+    """
     name = f"pending-operations:{environment.pk}:{signal}"
     known = cache.get(name)
     if known is None:
-        known = _planned(environment)
+        known = _planned(environment, gathered or Gathered())
         cache.set(name, known, _CACHE_SECONDS)
     return known
 
 
-def _planned(environment: Environment) -> tuple[tuple[PendingOperation, ...], str]:
+def _planned(environment: Environment, gathered: Gathered) -> tuple[tuple[PendingOperation, ...], str]:
     try:
-        basis = gather(environment=environment, scope=Scope())
+        basis = gathered.basis(environment, Scope())
         operations = basis.report().operations
     except (Refused, MetadataError) as problem:
         return (), as_sentence(problem.one_line())
@@ -101,35 +106,37 @@ def _planned(environment: Environment) -> tuple[tuple[PendingOperation, ...], st
     return tuple(planned.values()), ""
 
 
-def pending(
-    environment: Environment,
-    *,
-    user: Any,
-    dataset: TargetDataset | None = None,
-    upstream: Collection[TargetDataset] = (),
-    schema: str = "",
+def pending_of_dataset(
+    environment: Environment, dataset: TargetDataset, *, user: Any, inputs: Inputs, upstream: Collection[TargetDataset]
 ) -> Pending:
-    """Return the pending changes of an environment, of one schema, or of one dataset with its history.
+    """Return the pending changes of one dataset with its history, and of datasets ``upstream`` that it reads.
 
-    ``upstream`` are datasets that the dataset reads; their changes count, too.
+    The reports are left out, and the users of changes that loads apply, which nobody approves.
     """
-    operations, problem = pending_operations(environment, outdated_reports.signal(environment.pk))
-    if dataset is not None:
-        scope = Scope(DATASET, str(dataset))
-        own = {text for row in (dataset, *upstream) for text in (str(row.key), str(row))}
-        operations = tuple(item for item in operations if own & {item.key, item.dataset})
-    elif schema:
-        scope = Scope(SCHEMA, schema)
+    operations, problem = pending_operations(environment, inputs.signal, inputs.gathered)
+    own = {text for row in (dataset, *upstream) for text in (str(row.key), str(row))}
+    operations = tuple(item for item in operations if own & {item.key, item.dataset})
+    result = Pending(Scope(DATASET, str(dataset)), operations, problem)
+    return result if result.is_automatic else replace(result, others=_others(environment, operations, user))
+
+
+def pending(environment: Environment, *, user: Any, schema: str = "") -> Pending:
+    """Return the pending changes of an environment, or of one schema, with users and reports."""
+    inputs = Inputs(environment.pk)
+    operations, problem = pending_operations(environment, inputs.signal, inputs.gathered)
+    scope = Scope(SCHEMA, schema) if schema else Scope()
+    if schema:
         operations = tuple(item for item in operations if item.schema == schema)
-    else:
-        scope = Scope()
-    result = Pending(scope, operations, problem)
+    reports = tuple(open_reports(environment, scope)) if operations else ()
+    return Pending(scope, operations, problem, _others(environment, operations, user), reports)
+
+
+def _others(environment: Environment, operations: Collection[PendingOperation], user: Any) -> tuple[str, ...]:
+    """Return the other users whose edits are among these operations."""
     if not operations:
-        return result
-    keys = {operation.key for operation in operations}
-    names = authors(environment, carried_out(environment, keys))
-    others = tuple(sorted(name for name in names if name != user.get_username()))
-    return replace(result, others=others, reports=tuple(open_reports(environment, scope)))
+        return ()
+    names = authors(environment, carried_out(environment, {operation.key for operation in operations}))
+    return tuple(sorted(name for name in names if name != user.get_username()))
 
 
 def open_reports(environment: Environment, scope: Scope) -> Iterable[ChangeReport]:

@@ -33,9 +33,13 @@ _CLOSED = (
 
 @dataclass
 class ReportState:
-    """State of a report: its preview and executions, and whether it is up to date."""
+    """State of a report: its preview and executions, and whether it is up to date.
+
+    ``inputs`` are those that a check reads, if they are shared with other reads of the request.
+    """
 
     report: ChangeReport
+    inputs: outdated_reports.Inputs | None = None
 
     @cached_property
     def executions(self) -> list[Execution]:
@@ -64,7 +68,7 @@ class ReportState:
 
     @cached_property
     def signal(self) -> str:
-        return outdated_reports.signal(self.report.environment_id)
+        return self.inputs.signal if self.inputs else outdated_reports.signal(self.report.environment_id)
 
     @cached_property
     def authors(self) -> frozenset[str]:
@@ -74,7 +78,8 @@ class ReportState:
         """Return the reason why the report is outdated, as sentences; {} if it is up to date. ``ask``: check now."""
         if not self.alive:
             return {}
-        known = outdated_reports.refusal_of(self.report, self.signal) if ask else self._known
+        gathered = self.inputs.gathered if self.inputs else None
+        known = outdated_reports.refusal_of(self.report, self.signal, gathered) if ask else self._known
         refusal = dict(known or {})
         return refusal | {part: as_sentence(refusal[part]) for part in ("message", "hint") if refusal.get(part)}
 

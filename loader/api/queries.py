@@ -89,7 +89,7 @@ class QuerySerializer(QueryListSerializer):
 
 
 class QueryViewSet(AskedViewSet):
-    """Read-only SQL queries, each visible to the user who ran it; they are kept for a day."""
+    """Read-only SQL queries of a user. Answers are stored for a day, the texts of the last 20 longer."""
 
     serializer_class = QuerySerializer
     list_serializer_class = QueryListSerializer

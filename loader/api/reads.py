@@ -263,3 +263,5 @@ def must_have_rows(read: ReadRequest) -> None:
     if read.status == ReadRequest.Status.FAILED:
         failed = Refusal.from_json(read.error or {"code": "UNEXPECTED", "message": "the read failed"})
         raise Refusal("NO_ROWS", f"the read failed: {failed.one_line()}", hint="put it again")
+    if read.answer is None:
+        raise Refusal("NO_ROWS", "the rows are not stored any more", hint="put it again")

@@ -53,7 +53,9 @@ def decimal(precision: int, scale: int) -> str:
 
 
 def number(numbers: NumberFormat) -> str:
-    """Return the pattern of numbers with declared separators, and of NaN and infinity."""
+    """Return the pattern of numbers with declared separators, and of NaN and infinity. Raise NotRendered for signs."""
+    if numbers.negative:
+        raise NotRendered(f"negative numbers that are written with {numbers.negative} signs are not rearranged")
     grouped = f"|[0-9]{{1,3}}([{numbers.separators}][0-9]{{3}})+" if numbers.thousands else ""
     digits = f"([0-9]+{grouped})"
     return f"([+-]?{digits}?([{numbers.decimal}][0-9]+)?([eE][+-]?[0-9]+)?|{ODD_FLOAT})"

@@ -1,10 +1,19 @@
 """Values in formats that a source declares, rewritten to standard text (``metadata.domain.sources.value_formats``)."""
 
+from itertools import chain
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from metadata.domain import types as data_types
-from metadata.domain.sources.value_formats import NumberFormat, TimeFormat, ValueFormats
+from metadata.domain.sources.value_formats import (
+    MONTH_NUMBERS,
+    NEGATIVE_SIGN_FIRST,
+    NEGATIVE_TEXT,
+    NumberFormat,
+    TimeFormat,
+    ValueFormats,
+)
 from metadata.domain.text_formats import BLANKS
 
 _NUMBERS = (data_types.INTEGER, data_types.BIGINT, data_types.DECIMAL, data_types.FLOAT)
@@ -30,17 +39,38 @@ def standard_text(text: Column, type_name: str, formats: ValueFormats) -> Column
 
 
 def _standard_time(text: Column, format_: TimeFormat, standard: str) -> Column:
-    parts, pattern = F.regexp_replace(text, F.lit(format_.pattern), F.lit(format_.parts)), format_.spark
-    if format_.has_zone:
-        zone = F.replace(F.regexp_extract(text, format_.pattern, format_.zone_group), F.lit("Z"), F.lit("+"))
-        digits = F.rpad(F.replace(zone, F.lit(":"), F.lit("")), 5, "0")
-        parts = F.concat(parts, F.lit(" "), F.left(digits, F.lit(3)), F.lit(":"), F.right(digits, F.lit(2)))
-        pattern = f"{pattern} xxx"
-    moment = F.try_to_timestamp(parts, F.lit(pattern))
+    computed = _computed_parts(text, format_)
+    parts = (F.regexp_replace(text, F.lit(format_.pattern), F.lit(format_.parts)), *computed.values())
+    moment = F.try_to_timestamp(F.concat_ws(" ", *parts), F.lit(" ".join((format_.spark, *computed))))
     # An offset may lead out of the years that have four digits.
     return F.when(text.rlike(format_.pattern) & F.year(moment).between(1, 9999), F.date_format(moment, standard))
 
 
+def _computed_parts(text: Column, format_: TimeFormat) -> dict[str, Column]:
+    """Return the parts of a date that Spark does not read as they are written, by Spark's pattern."""
+    parts = {}
+    if group := format_.group("%y"):
+        digits = F.regexp_extract(text, format_.pattern, group).try_cast("int")
+        year = F.pmod(digits - F.lit(format_.first_year), F.lit(100)) + F.lit(format_.first_year)
+        parts["yyyy"] = F.lpad(year.cast("string"), 4, "0")
+    if group := format_.group("%b", "%B"):
+        name = F.lower(F.rtrim(F.regexp_extract(text, format_.pattern, group), F.lit(".")))
+        numbers = chain.from_iterable((F.lit(month), F.lit(f"{number:02}")) for month, number in MONTH_NUMBERS.items())
+        parts["MM"] = F.try_element_at(F.create_map(*numbers), name)
+    if group := format_.group("%z"):
+        zone = F.replace(F.regexp_extract(text, format_.pattern, group), F.lit("Z"), F.lit("+"))
+        digits = F.rpad(F.replace(zone, F.lit(":"), F.lit("")), 5, "0")
+        parts["xxx"] = F.concat(F.left(digits, F.lit(3)), F.lit(":"), F.right(digits, F.lit(2)))
+    return parts
+
+
 def _standard_number(text: Column, format_: NumberFormat) -> Column:
+    if format_.negative:
+        number = F.regexp_replace(text, F.lit(NEGATIVE_TEXT), F.lit(NEGATIVE_SIGN_FIRST))
+        return F.when(text.rlike(format_.pattern), _with_point(number, format_))
+    return F.when(text.rlike(format_.pattern), _with_point(text, format_))
+
+
+def _with_point(text: Column, format_: NumberFormat) -> Column:
     digits = F.translate(text, format_.separators, "") if format_.thousands else text
-    return F.when(text.rlike(format_.pattern), F.replace(digits, F.lit(format_.decimal), F.lit(".")))
+    return F.replace(digits, F.lit(format_.decimal), F.lit("."))

@@ -23,6 +23,7 @@ from loader.sources.results import Sample
 from metadata.domain import naming
 from metadata.domain.sources.clusters import policy_of_messages
 from metadata.domain.sources.formats import FORMATS_OF_KIND
+from metadata.domain.sources.intake import possible_detections, proposed_watermarks
 from metadata.domain.types import DataType
 from metadata.forms.imports import sent_options
 from metadata.forms.load_type import LoadTypeForm
@@ -111,10 +112,15 @@ class SourceDraft:
 
     def load_type(self, data: QueryDict | None = None) -> LoadTypeForm:
         """Return the form of the load type: sent now, as it was kept, or with its defaults."""
-        types: dict[str, DataType] = {c.name: c.type for c in self.columns if c.key_ordinal is None}
-        suggested = policy_of_messages(self.place.options or {}, {column.name for column in self.columns})
+        types: dict[str, DataType] = {column.name: column.type for column in self.columns}
+        options = self.place.options or {}
         return LoadTypeForm(
-            data or self.load_type_data or None, columns=types, keyed=bool(self.key), initial=suggested or None
+            data or self.load_type_data or None,
+            columns={name: type_ for name, type_ in types.items() if name not in self.key},
+            keyed=bool(self.key),
+            watermarks=proposed_watermarks(self.place.format, types, self.key, options),
+            detections=possible_detections(self.place.format),
+            initial=policy_of_messages(options, types.keys()) or None,
         )
 
     def with_default_load_type(self) -> Self:
@@ -135,6 +141,7 @@ class SourceDraft:
         given: dict[str, Any] = {"historize": False}
         if load_type is not None:
             given = {"historize": load_type.cleaned_data["historize"], "history_policy": load_type.policy}
+            given |= {"intake": load_type.intake} if load_type.intake else {}
         return given | {
             "system": self.system,
             "location": place.location,

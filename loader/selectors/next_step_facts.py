@@ -12,9 +12,15 @@ from django.core.exceptions import ObjectDoesNotExist
 from architecture.domain import operations as ops
 from architecture.domain import report_states
 from architecture.models import AppliedDataset, ChangeReport, Environment, Execution
-from architecture.selectors import outdated_reports
 from architecture.selectors.executions import executions
-from architecture.selectors.pending import Pending, covering_reports, open_reports, pending, pending_operations
+from architecture.selectors.outdated_reports import Inputs
+from architecture.selectors.pending import (
+    Pending,
+    covering_reports,
+    open_reports,
+    pending_of_dataset,
+    pending_operations,
+)
 from architecture.selectors.report_state import ReportState
 from architecture.selectors.review_status import ReviewStatus
 from architecture.services.environments import current_environment
@@ -78,8 +84,9 @@ def _of_dataset(key: UUID, user: Any) -> Known:
     rows = TargetDataset.objects.select_related("schema", "history_of__schema", "generated_from")
     dataset = rows.get(key=key)
     dataset = dataset.history_of or dataset
-    known = _with_changes(Known(dataset=dataset, source=dataset.generated_from), user)
-    return _with_newest_load(known, dataset)
+    environment = current_environment()
+    known = _with_changes(Known(dataset=dataset, source=dataset.generated_from), dataset, environment, user)
+    return _with_newest_load(known, dataset, environment)
 
 
 def _of_source(key: UUID, user: Any) -> Known:
@@ -92,7 +99,9 @@ def _of_source(key: UUID, user: Any) -> Known:
     if dataset is None:
         return known
     upstream = [row for row in source.generated.all() if row.active and row.history_of_id is None]
-    return _with_newest_load(_with_changes(known, user, upstream), dataset)
+    environment = current_environment()
+    known = _with_changes(known, dataset, environment, user, upstream)
+    return _with_newest_load(known, dataset, environment)
 
 
 def _of_report(key: UUID, user: Any) -> Known:
@@ -100,7 +109,7 @@ def _of_report(key: UUID, user: Any) -> Known:
     report = rows.defer("content", "superseded_by__content", "superseded_by__document").get(report_id=key)
     if not _is_here(report.environment):
         return Known()
-    known = _with_report(Known(), report, user, check=False)
+    known = _with_report(Known(), report, user)
     return _with_execution(known, known.execution) if known.execution is not None else known
 
 
@@ -122,8 +131,9 @@ def _of_run(key: str, user: Any) -> Known:
     known = Known(facts, run=run, dataset=dataset, source=source)
     if run.status != states.BLOCKED or (run.error or {}).get("code") != CHANGES_PENDING:
         return known
-    changes = changes_before_load(Scope.from_json(run.scope))
-    return _with_pending(known, changes, run.environment, user)
+    inputs = Inputs(run.environment_id)
+    changes = changes_before_load(Scope.from_json(run.scope), inputs)
+    return _with_pending(known, changes, run.environment, user, inputs)
 
 
 _KINDS: Mapping[str, Callable[[Any, Any], Known]] = {
@@ -136,7 +146,7 @@ _KINDS: Mapping[str, Callable[[Any, Any], Known]] = {
 KINDS = tuple(_KINDS)
 
 
-def changes_before_load(scope: Scope) -> Pending:
+def changes_before_load(scope: Scope, inputs: Inputs | None = None) -> Pending:
     """Return the pending changes of the datasets that a load reads or writes which it does not apply by itself.
 
     Their scope is that of the report that the load waits for. None are known for an invalid scope.
@@ -146,7 +156,8 @@ def changes_before_load(scope: Scope) -> Pending:
         plan = plan_load(scope)
     except Refusal:
         return Pending(Scope())
-    operations, problem = pending_operations(environment, outdated_reports.signal(environment.pk))
+    inputs = inputs or Inputs(environment.pk)
+    operations, problem = pending_operations(environment, inputs.signal, inputs.gathered)
     waiting = tuple(item for item in operations if item.key in plan.described and not item.is_automatic)
     names = sorted({plan.states[item.key].qualified_name for item in waiting})
     wanted = Scope()
@@ -158,13 +169,19 @@ def changes_before_load(scope: Scope) -> Pending:
     return Pending(wanted, waiting, problem, reports=reports)
 
 
-def _with_changes(known: Known, user: Any, upstream: Collection[TargetDataset] = ()) -> Known:
-    environment = current_environment()
-    changes = pending(environment, user=user, dataset=known.dataset, upstream=upstream)
-    return _with_pending(known, changes, environment, user)
+def _with_changes(
+    known: Known,
+    dataset: TargetDataset,
+    environment: Environment,
+    user: Any,
+    upstream: Collection[TargetDataset] = (),
+) -> Known:
+    inputs = Inputs(environment.pk)
+    changes = pending_of_dataset(environment, dataset, user=user, inputs=inputs, upstream=upstream)
+    return _with_pending(known, changes, environment, user, inputs)
 
 
-def _with_pending(known: Known, changes: Pending, environment: Environment, user: Any) -> Known:
+def _with_pending(known: Known, changes: Pending, environment: Environment, user: Any, inputs: Inputs) -> Known:
     """Add pending changes, with the newest report that covers them."""
     operations = changes.operations
     facts = replace(
@@ -178,13 +195,13 @@ def _with_pending(known: Known, changes: Pending, environment: Environment, user
         return known
     rows = covering_reports(environment, changes.scope).exclude(executions__status=states.SUCCEEDED)
     report = rows.first()
-    return known if report is None else _with_report(known, report, user, check=True)
+    return known if report is None else _with_report(known, report, user, inputs)
 
 
-def _with_report(known: Known, report: ChangeReport, user: Any, *, check: bool) -> Known:
-    """Add a report; ``check``: compute whether it is up to date, if that is not known."""
-    state = ReportState(report)
-    context = state.context(user, ask=check)
+def _with_report(known: Known, report: ChangeReport, user: Any, inputs: Inputs | None = None) -> Known:
+    """Add a report. With ``inputs``, it is checked whether it is up to date, if that is not known."""
+    state = ReportState(report, inputs)
+    context = state.context(user, ask=inputs is not None)
     execution, column = state.execution, _retirable(report)
     facts = replace(
         known.facts,
@@ -233,15 +250,15 @@ def _with_execution(known: Known, execution: Execution) -> Known:
     return replace(known, facts=facts, execution=execution, report=known.report or execution.report, loads=names)
 
 
-def _with_newest_load(known: Known, dataset: TargetDataset) -> Known:
+def _with_newest_load(known: Known, dataset: TargetDataset, environment: Environment) -> Known:
     """Add the newest load of a dataset."""
     if not is_loadable(dataset):
         return known
     rows = DatasetRun.objects.filter(dataset_key=dataset.key, run__kind=LOAD_KIND)
-    rows = rows.filter(run__environment=current_environment()).select_related("run", "dataset__generated_from")
+    rows = rows.filter(run__environment=environment).select_related("run", "dataset__generated_from")
     newest = rows.order_by("-run__requested_at", "-pk").first()
     success = newest_succeeded([dataset.key]).first()
-    applied = AppliedDataset.objects.filter(environment=current_environment(), dataset_key=dataset.key)
+    applied = AppliedDataset.objects.filter(environment=environment, dataset_key=dataset.key)
     changed = applied.values_list("updated_at", flat=True).first()
     is_behind = success is None or (changed is not None and _is_older(success.finished_at, changed))
     status = ""

@@ -181,8 +181,8 @@ def _approve_run(known: Known) -> NextStep:
 
 def _load_rest(known: Known) -> NextStep:
     assert known.source is not None
-    text = f"Rows of {known.source} do not fit. Correct the delivery, or quarantine these rows and load again."
-    return _page(text, "Load the rest", f"{reverse('source_edit', args=[known.source.key])}#id_faulty_rows")
+    text = f"Rows of {known.source} do not fit. Correct the delivery, or quarantine these rows and load the others."
+    return _step(text, "Load the rest", reverse("source_load_rest", args=[known.source.key]))
 
 
 def _load_again(known: Known) -> NextStep:

@@ -90,29 +90,30 @@ TROUBLE_SINCE = timedelta(days=7)
 
 @dataclass
 class RunTotals:
-    """Load run with the sums of its rawcore datasets' counts."""
+    """Load run with the sums of its rawcore datasets' counts, and of the quarantined rows of all its datasets."""
 
     run: LoadRun
     rows: int | None = None
+    quarantined: int | None = None
     changes: dict[str, int] = field(default_factory=dict)
 
 
 def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
     """Return the runs with their totals, by one query."""
     totals = {run.pk: RunTotals(run) for run in runs}
-    counted = DatasetRun.objects.filter(run__in=list(totals)).exclude(kind="raw").order_by().values("run_id")
-    sums_of = {f"all_{name}": sum_of(name) for name in ("rows", *CHANGES)}
-    with_sums: Iterable[Any] = counted.annotate(**sums_of)
+    counted = DatasetRun.objects.filter(run__in=list(totals)).order_by().values("run_id")
+    sums_of = {f"all_{name}": sum_of(name, ~Q(kind="raw")) for name in ("rows", *CHANGES)}
+    with_sums: Iterable[Any] = counted.annotate(**sums_of, quarantined=sum_of("quarantined"))
     for sums in with_sums:
         total = totals[sums["run_id"]]
-        total.rows = sums["all_rows"]
+        total.rows, total.quarantined = sums["all_rows"], sums["quarantined"]
         total.changes = {name: sums[f"all_{name}"] for name in CHANGES if sums[f"all_{name}"] is not None}
     return list(totals.values())
 
 
-def sum_of(count: str) -> Sum:
-    """Return the SQL sum of one of the datasets' counts; NULL if no dataset has it."""
-    return Sum(Cast(KT(f"counts__{count}"), BigIntegerField()))
+def sum_of(count: str, where: Q | None = None) -> Sum:
+    """Return the SQL sum of one of the counts of the datasets, or of those of a condition; NULL if none has it."""
+    return Sum(Cast(KT(f"counts__{count}"), BigIntegerField()), filter=where)
 
 
 def usual_seconds(run: LoadRun) -> dict[str, float]:

@@ -94,7 +94,7 @@ def loaded_dataset(source: SourceDataset) -> TargetDataset | None:
 
 def deliveries(source: SourceDataset) -> QuerySet[DatasetRun]:
     """Return the rows of a source's raw dataset in load runs, newest first."""
-    return _rows(source).filter(kind="raw").select_related("run", "dataset__schema")
+    return _rows(source).filter(kind="raw").select_related("run__requested_by", "dataset__schema")
 
 
 def _rows(source: SourceDataset) -> QuerySet[DatasetRun]:

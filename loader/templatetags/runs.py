@@ -4,12 +4,14 @@ from typing import Any
 
 from django import template
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from loader.domain.sources.proposal_states import OPEN
 from loader.domain.sources.schema_changes import MISSING_COLUMN, VALUE_DOES_NOT_FIT
-from loader.models import DatasetRun, SourceProposal
+from loader.models import DatasetRun, LoadRun, SourceProposal
 from loader.selectors.loads import is_loadable
 from loader.selectors.quality_results import FailedUpstream
 from loader.selectors.quality_results import failed_upstream as find_failed_upstream
@@ -23,6 +25,13 @@ register = template.Library()
 
 
 register.filter("loadable", is_loadable)
+
+
+@register.simple_tag
+def run_link(run: LoadRun) -> SafeString:
+    """Return the name of a run within a sentence, as a link with its id as the title."""
+    address, title = reverse("run_page", args=[run.run_id]), run.title
+    return format_html('the <a href="{}" title="{}">{}{}</a>', address, run.run_id, title[:1].lower(), title[1:])
 
 
 @register.simple_tag(takes_context=True)

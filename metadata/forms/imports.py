@@ -22,7 +22,8 @@ _PARSING_OPTIONS = (
     *("delimiter", "encoding", "quote", "escape", "quotes_inside", "repeated_headers"),
     *("skip_lines", "header_lines", "footer_lines", "repeated_names"),
     *("columns", "path", "row_tag", "sheet", "range"),
-    *("date_format", "timestamp_format", "decimal_separator", "thousands_separator", "true_words", "false_words"),
+    *("date_format", "timestamp_format", "first_year", "decimal_separator", "thousands_separator"),
+    *("negative_numbers", "true_words", "false_words"),
     "ignored_columns",
 )
 _ENDPOINT_OPTIONS = options_of(REST)

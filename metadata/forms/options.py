@@ -7,7 +7,7 @@ from django import forms
 
 from elevata.web.forms import MONO, TextField
 from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, NAMES, TEXT_FORMATS
-from metadata.domain.sources.option_kinds import CHARACTER, COUNT, DELIMITER, FLAG, NUMBER, THOUSANDS
+from metadata.domain.sources.option_kinds import CHARACTER, COUNT, DELIMITER, FLAG, NUMBER, THOUSANDS, YEAR
 from metadata.domain.sources.options import Option
 
 # Formats that have an option: static/js/page/format_options.js hides its field for others.
@@ -60,8 +60,8 @@ def _option_field(option: Option, formats_of_form: Collection[str]) -> forms.Fie
         choices = (("", usual), *((value, value) for value in values))
         return forms.ChoiceField(choices=choices, widget=forms.Select(attrs=formats), **shared)
     attributes = formats | ({"placeholder": default} if default else {})
-    if option.kind in (COUNT, NUMBER):
-        least = 1 if option.kind is COUNT else 0
+    if option.kind in (COUNT, NUMBER, YEAR):
+        least = 0 if option.kind is NUMBER else 1
         invalid = f"Enter a whole number, {least} or more."
         widget = forms.NumberInput(attrs={"min": least} | attributes)
         return forms.IntegerField(min_value=least, widget=widget, error_messages={"invalid": invalid}, **shared)

@@ -19,7 +19,7 @@ from metadata.selectors.column_grid import column_of
 from metadata.selectors.columns import headed
 from metadata.services.bulk_undo import is_undoable, undoable_entry
 
-TABLES_CHANGE = "Tables change with the next load, or by a change report where the policy requires approval."
+TABLES_CHANGE = "The tables have not changed yet; the page names the next step."
 
 
 def dataset_here(key: UUID) -> TargetDataset:

@@ -67,6 +67,7 @@ class DatasetDetail(DetailPage):
             "may_refer": may_edit and may_refer(dataset),
             "referenced_by": [reference for reference in described.referenced_by.all() if reference.active],
             "history_facts": _history_facts(described),
+            "changed_at": max(row.updated_at for row in (dataset, *described.columns.all())),
         }
 
 

@@ -14,6 +14,9 @@ from metadata.services import quality
 from metadata.views.base import BaseDatasetPage, DatasetPartPage, Editing
 from metadata.views.row_actions import DELETE, RESTORE_WORDS, RETIRE_WORDS, RowAction, Verb, no_dependents
 
+# Key in the session of the check that the user created last, which its page runs at once.
+NEW_CHECK = "new_check"
+
 
 def quality_page(row: TargetDataset | QualityCheck) -> str:
     """Return the address of a dataset's quality page; of a check, of its line there."""
@@ -47,7 +50,9 @@ class CheckCreate(Editing, BaseDatasetPage, CreatePage):
         return {"dataset": self.row, "kind": self.kind}
 
     def save(self, form: NewCheckForm) -> QualityCheck:
-        return quality.create_check(dataset=self.row, **form.given())
+        check = quality.create_check(dataset=self.row, **form.given())
+        self.request.session[NEW_CHECK] = str(check.key)
+        return check
 
     def context(self) -> dict[str, Any]:
         context = super().context() | {"back": quality_page(self.row)}

@@ -90,12 +90,23 @@ def altered_rows(within: Mapping[Kind, QuerySet | None] | None = None) -> Iterat
     ``within`` maps models to the rows to compare; None for all rows, and then seals without a row are found, too.
     """
     wanted = dict.fromkeys(sealed_models()) if within is None else within
+    seals = _seals_of([model for model, rows in wanted.items() if rows is None])
     for model, rows in wanted.items():
-        yield from _altered(model, rows)
+        yield from _altered(model, rows, seals.get(model))
 
 
-def _altered(model: Kind, rows: QuerySet | None) -> Iterator[AlteredRow]:
-    problems = _differences(model, rows)
+def _seals_of(models: Collection[Kind]) -> dict[Kind, dict[int, Seal]]:
+    """Return all seals of these models by the ids of their rows, by one query."""
+    seals: dict[Kind, dict[int, Seal]] = {model: {} for model in models}
+    by_table = {table_of(model): seals[model] for model in models}
+    rows = RowSeal.objects.filter(table__in=list(by_table)).order_by()
+    for seal in map(Seal._make, rows.values_list(*Seal._fields).iterator()):
+        by_table[seal.table][seal.row_id] = seal
+    return seals
+
+
+def _altered(model: Kind, rows: QuerySet | None, seals: Mapping[int, Seal] | None) -> Iterator[AlteredRow]:
+    problems = _differences(model, rows, seals=seals)
     for _ in range(_COMPARISONS - 1):
         # Rows, parts and seals are read one after the other: a transaction may have ended in between.
         problems = problems and _differences(model, rows_among(model, list(problems)), list(problems))
@@ -103,26 +114,30 @@ def _altered(model: Kind, rows: QuerySet | None) -> Iterator[AlteredRow]:
         yield AlteredRow(model, pk, problem, model._base_manager.filter(pk=pk).first())
 
 
-def _differences(model: Kind, rows: QuerySet | None, pks: Collection[int] | None = None) -> dict[int, str]:
-    """Return the problems of these rows, or of all, by primary key.
+def _differences(
+    model: Kind,
+    rows: QuerySet | None,
+    pks: Collection[int] | None = None,
+    seals: Mapping[int, Seal] | None = None,
+) -> dict[int, str]:
+    """Return the problems of these rows, or of all, by primary key. ``seals`` are those of all rows.
 
     With ``pks``, and for all rows, seals without a row are a problem, too.
     """
     rules = sealed_models()[model]
     fields = sealed_fields(model, rules)
     values = dict(stored_rows(model, rows, fields.names))
-    seals = RowSeal.objects.filter(table=table_of(model)).order_by()
-    if rows is not None:
-        seals = seals.filter(row_id__among=list(values) if pks is None else pks)
-    stored = {seal.row_id: seal for seal in map(Seal._make, seals.values_list(*Seal._fields).iterator())}
+    if seals is None:
+        own = RowSeal.objects.filter(table=table_of(model), row_id__among=list(values) if pks is None else pks)
+        seals = {seal.row_id: seal for seal in map(Seal._make, own.order_by().values_list(*Seal._fields).iterator())}
     parts = parts_of(rules, None if rows is None else list(values))
     problems = {}
     for pk, row in values.items():
-        seal = stored.get(pk)
+        seal = seals.get(pk)
         problem = "unsealed" if seal is None else seal_problem(seal, row_digest(fields, row), parts_digest(parts[pk]))
         if problem:
             problems[pk] = problem
-    return problems | dict.fromkeys(sorted(stored.keys() - values.keys()), "removed")
+    return problems | dict.fromkeys(sorted(seals.keys() - values.keys()), "removed")
 
 
 def outdated_rows() -> Iterator[AlteredRow]:

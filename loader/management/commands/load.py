@@ -1,5 +1,6 @@
 """Command that requests a load run, of a worker or with --local in this process."""
 
+import sys
 from argparse import ArgumentParser
 from functools import partial
 from typing import Any
@@ -37,6 +38,9 @@ class Command(RunningCommand):
         if options["target_only"] and not options["dataset"]:
             raise CommandExit(self.usage_exit, "--target-only goes with --dataset", "usage")
         is_given = any(options[name] for name in ("all", "schema", "dataset", "select"))
+        if not is_given and not options["run_id"] and sys.stdin.isatty():
+            message = "name what to load: --all for every dataset, or --schema, --dataset, --select"
+            raise CommandExit(self.usage_exit, message, "usage")
         request = partial(
             request_load_run,
             # Without a scope, a repeated run keeps its own.

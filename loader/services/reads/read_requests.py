@@ -1,12 +1,13 @@
 """Requests for reads and history checks, and the end of old ones."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, Window
+from django.db.models.functions import RowNumber
 from django.utils import timezone
 
 from architecture.models import Refresh
@@ -45,6 +46,8 @@ CHECK_SAMPLES, MOST_CHECK_SAMPLES = 5, 1000
 GIVEN_UP_AFTER = timedelta(minutes=5)
 CHECK_GIVEN_UP_AFTER = timedelta(seconds=CHECK_TIMEOUT_SECONDS) + GIVEN_UP_AFTER
 KEPT_FOR = timedelta(days=1)
+# Queries of a user whose texts are stored longer than their answers.
+LAST_QUERIES = 20
 
 
 def is_of_user(job: Job) -> bool:
@@ -153,13 +156,23 @@ def request_trial(
 def end_old_reads() -> None:
     """Fail overdue reads and refreshes, and delete old ones with the files of exports."""
     now = timezone.now()
-    ReadRequest.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
+    _delete_old_reads(now - KEPT_FOR)
     Refresh.objects.filter(requested_at__lt=now - KEPT_FOR).delete()
     remove_old_exports(KEPT_FOR)
     short = ~Q(kind__in=(*LONG, SOURCE_CHECK, Refresh.KIND)) & Q(requested_at__lt=now - GIVEN_UP_AFTER)
     too_old = Q(requested_at__lt=now - CHECK_GIVEN_UP_AFTER) | short
     error = Refusal("NO_ANSWER", "no worker responded in time", hint="is a worker running?").as_json()
     withdraw(Job.objects.filter(too_old, kind__in=(*KINDS, SOURCE_CHECK, Refresh.KIND)), error=error)
+
+
+def _delete_old_reads(before: datetime) -> None:
+    """Delete reads that were requested before a time. The last queries of each user stay, without their answers."""
+    place = Window(RowNumber(), partition_by="requested_by", order_by="-pk")
+    queries = ReadRequest.objects.filter(kind=SQL, requested_by__isnull=False).order_by()
+    last = queries.annotate(place=place).filter(place__lte=LAST_QUERIES)
+    old = ReadRequest.objects.filter(requested_at__lt=before).order_by()
+    old.exclude(pk__in=last.values("pk")).delete()
+    old.filter(answer__isnull=False).update(answer=None)
 
 
 def withdraw_read(*, read: ReadRequest) -> None:

@@ -9,6 +9,7 @@ from django.urls import reverse
 from elevata.web.views import ButtonPage, DetailPage
 from loader.contract.check_results import PROBLEMS
 from loader.forms.maintenance import QuarantineForm
+from loader.selectors.loads import newest_succeeded
 from loader.selectors.quality_results import check_lines, may_see_samples, profile_for, suggestions_for
 from loader.services.maintenance.quarantine import request_quarantine
 from loader.services.reads.read_permissions import may_read
@@ -19,6 +20,7 @@ from metadata.models import TargetDataset, TargetSchema
 from metadata.permissions import may_change
 from metadata.services.quality import create_check
 from metadata.views.base import BaseDatasetPage, DatasetPage, Editing
+from metadata.views.quality import NEW_CHECK
 
 
 class DatasetQuality(BaseDatasetPage, DetailPage):
@@ -29,9 +31,12 @@ class DatasetQuality(BaseDatasetPage, DetailPage):
 
     def context(self) -> dict[str, Any]:
         lines = check_lines(self.row, self.request.user)
+        new = self.request.session.pop(NEW_CHECK, "")
+        is_loaded = bool(new) and newest_succeeded([self.row.key]).exists()
         return super().context() | {
             "view": "checks",
             "lines": lines,
+            "new_check": new if is_loaded else "",
             "has_failed": any(line.newest is not None and line.newest.outcome in PROBLEMS for line in lines),
             "may_edit": may_change(self.request.user, self.row),
             "may_read": may_read(self.request.user, self.row),

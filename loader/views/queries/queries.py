@@ -37,16 +37,13 @@ from loader.services.reads.queries import (
     save_query,
     tree_of_schemas,
 )
-from loader.services.reads.read_requests import request_query, withdraw_read
+from loader.services.reads.read_requests import LAST_QUERIES, request_query, withdraw_read
 from loader.services.reads.result_files import PARQUET, parquet_of
 from loader.views.datasets.datasets import CSV, result_file
 from loader.views.queries.statements import REFUSED, answered, seen, waiting
 from metadata.domain.quality.check_kinds import QUERY
 from metadata.domain.select_check import FUNCTIONS
 from metadata.models import QualityCheck
-
-# Queries of the user that the page lists; the answers of the last day are stored.
-_LAST_QUERIES = 20
 
 
 @require_safe
@@ -71,7 +68,7 @@ def _page(request: HttpRequest, form: QueryForm) -> dict[str, Any]:
         "save_form": SaveForm(),
         "has_published": has_published(request.user),
         "tab": "editor",
-        "last_queries": [(read, read.arguments["text"].strip()) for read in last[:_LAST_QUERIES]],
+        "last_queries": [(read, read.arguments["text"].strip()) for read in last[:LAST_QUERIES]],
     }
 
 
@@ -162,7 +159,8 @@ def sql_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 @permitted(Permission.READ_DATA)
 def sql_file(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Return the rows of an answer as Parquet, or as CSV with values that spreadsheets do not read as formulas."""
-    read = get_object_or_404(queries_of(request.user).filter(status=ReadRequest.Status.SUCCEEDED), pk=pk)
+    answered_queries = queries_of(request.user).filter(status=ReadRequest.Status.SUCCEEDED, answer__isnull=False)
+    read = get_object_or_404(answered_queries, pk=pk)
     try:
         must_still_see(request.user, read)
     except Refusal as refusal:
@@ -180,6 +178,8 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict[str,
         return waiting(read, "query", poll="sql_answer", cancel="sql_cancel", notice=notice)
     if read.status == ReadRequest.Status.FAILED:
         return REFUSED, {"read": read, "error": read.error}
+    if read.answer is None:
+        return "loader/queries/sql_removed.html", {"read": read}
     return "loader/queries/sql_answer.html", answered(read)
 
 

@@ -218,6 +218,8 @@ class SourceSummary(DraftPage):
         chosen = self.load_type.cleaned_data["input"]
         context["delivery_type"] = next(choice for choice in CHOICES["input"] if choice.value == chosen)
         context["load_type"] = self.load_type.load_type
+        watermark = self.load_type.cleaned_data.get("watermark")
+        context["rows_read"] = f"Only new and changed rows, by {watermark}" if watermark else ""
         context["options"] = shown_options(self.draft.place.options or {})
         context["format"] = label_of(self.draft.place.format)
         context["may_start"] = may(self.request.user, Permission.START_LOAD, on=here)

@@ -154,12 +154,16 @@ def _sampled_part(request: HttpRequest, system: System, place: Place) -> dict[st
     rows = rows_of(compared_lines(result, [], masked), system=system.short_name, dataset=names["short_name"])
     form = NewSourceForm(initial=names)
     reading = _filled(place, result.options)
+    questions = asked_questions(result.questions)
+    facts = _facts(result)
+    # A question without a choice is a statement: such values stay texts.
+    facts["notes"] += [as_sentence(asked.reason) for asked in questions if len(asked.choices) == 1]
     return {
         "form": form,
         "reading": reading,
         "options": json.dumps(result.options),
-        "questions": [_question(asked) for asked in asked_questions(result.questions) if len(asked.choices) > 1],
-        **_lines_part(rows, _facts(result)),
+        "questions": [_question(asked) for asked in questions if len(asked.choices) > 1],
+        **_lines_part(rows, facts),
     }
 
 

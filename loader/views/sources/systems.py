@@ -9,6 +9,7 @@ from django.shortcuts import redirect
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.core.errors import MetadataError
 from elevata.web.list_pages import ListPage
 from elevata.web.paging import one_page
 from elevata.web.requests import htmx_of
@@ -25,6 +26,7 @@ from metadata.forms.sources import SourceForm
 from metadata.forms.systems import SystemForm
 from metadata.models import SourceDataset, System
 from metadata.selectors.datasets import source_datasets
+from metadata.services.datasets.generation_preview import preview_generation
 from metadata.services.sources import update_source_dataset, update_system
 from metadata.views.base import SourceDatasetPage, SourceEditing
 from metadata.views.sources import SourceList
@@ -176,6 +178,15 @@ def _items(system: System, listing: Listing) -> list[DescribedItem]:
     return [DescribedItem(item, known.get(item.location)) for item in listing.items]
 
 
+def _is_generated_anew(source: SourceDataset) -> bool:
+    """Return True if the targets of a source would change with their generation."""
+    try:
+        preview = preview_generation(source)
+    except MetadataError:
+        return True
+    return preview.changes or preview.differs
+
+
 class SourceEdit(SourceEditing, SourceDatasetPage, EditPage):
     """Edit a source dataset, except its columns and its history policy.
 
@@ -195,6 +206,12 @@ class SourceEdit(SourceEditing, SourceDatasetPage, EditPage):
         if changed := places - source_places(vars(self.row)):
             must_be_allowed(self.row.system, sorted(changed))
         return super().save(form)
+
+    def after_save(self, form: SourceForm, row: SourceDataset) -> HttpResponse:
+        if form.changes() and not _is_generated_anew(row):
+            self.add_message("Contract saved.")
+            return redirect(self.address(row))
+        return super().after_save(form, row)
 
     def show(self, form: SourceForm, *, status: int = 200) -> HttpResponse:
         return self.render(

@@ -21,10 +21,12 @@ from loader.views.sources.several_files import files_address, only_first
 from loader.views.sources.source_steps import step_address
 from loader.views.sources.systems import SystemDiscover
 from metadata.domain.scope import DATASET, Scope
+from metadata.domain.sources.option_kinds import QUARANTINE
 from metadata.models import SourceDataset
 from metadata.permissions import here
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import source_dataset_detail
+from metadata.services.sources import update_source_dataset
 from metadata.views.base import SourceEditing
 
 UPLOADS = 10
@@ -109,6 +111,23 @@ class SourceUpload(SourceEditing, DetailPage):
             return self.render(status=REFUSED, refused=refusal.as_json(), may_insist=True)
         messages.success(request, f"{file.location} is stored.")
         return redirect(f"{reverse('source_upload', args=[self.row.key])}?{urlencode({'file': sent.name})}")
+
+
+class SourceLoadRest(SourceEditing, ButtonPage):
+    """Button that quarantines rows that do not fit, from now on, and loads the others of a refused delivery."""
+
+    model, name, page = SourceDataset, "source", "source_page"
+    rows = staticmethod(source_dataset_detail)
+
+    def act(self) -> str | None:
+        options = self.row.options | {"faulty_rows": QUARANTINE}
+        update_source_dataset(source_dataset=self.row, expected_version=self.row.version, options=options)
+        messages.success(self.request, f"Rows of {self.row} that do not fit are quarantined from now on.")
+        dataset = loaded_dataset(self.row)
+        if dataset is None or not may(self.request.user, Permission.START_LOAD, on=here):
+            return None
+        requested = request_load_run(scope=Scope(DATASET, str(dataset)), user=self.request.user)
+        return reverse("run_page", args=[requested.run.run_id])
 
 
 class SourceLoad(ButtonPage):

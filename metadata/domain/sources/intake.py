@@ -5,7 +5,7 @@ load, as the watermark columns show. The rules for the mark are in ``loader.doma
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from functools import partial
@@ -147,6 +147,36 @@ class Intake:
         if format_name in KEY_LIST_FORMATS and not self.key_list:
             message = f"is needed for delete_detection {KEY_LIST}: the place of the keys of all rows"
             raise IntakeProblem("key_list", message)
+
+
+# Parts of names of columns that grow with each change of a row, the likeliest first.
+_CHANGE_WORDS = ("updated", "modified", "changed", "geaendert", "geändert", "aktualisiert", "version", "sequence")
+
+
+def proposed_watermarks(
+    format_name: str, columns: Mapping[str, DataType], keys: Collection[str], options: Mapping[str, Any]
+) -> list[str]:
+    """Return the columns by which a source can be read in part, the likeliest first; empty if it is read whole.
+
+    Times come before dates and numbers, and names that speak of changes first. A key does not grow with a change, but
+    finds new rows.
+    """
+    may_be = format_name in WATERMARK_FORMATS and not reads_changes(format_name, options)
+    if not may_be or (format_name == REST and "incremental_parameter" not in options):
+        return []
+    order = (TIMESTAMP, DATE, *NUMBERS)
+
+    def rank(name: str) -> tuple[bool, int, int]:
+        words = (place for place, word in enumerate(_CHANGE_WORDS) if word in name.lower())
+        return name in keys, next(words, len(_CHANGE_WORDS)), order.index(columns[name].name)
+
+    return sorted((name for name, type_ in columns.items() if type_.name in WATERMARK_TYPES), key=rank)
+
+
+def possible_detections(format_name: str) -> tuple[str, ...]:
+    """Return the ways in which a load with a watermark finds deleted rows without further settings."""
+    has_keys = format_name not in (*KEY_LIST_FORMATS, KAFKA)
+    return (KEY_LIST, WINDOW) if has_keys else (WINDOW,)
 
 
 def check_takes_changes(policy: HistoryPolicy) -> None:

@@ -73,8 +73,10 @@ class ReadingOptions:
     timezone: str
     date_format: str | None
     timestamp_format: str | None
+    first_year: int | None
     decimal_separator: str
     thousands_separator: str | None
+    negative_numbers: str | None
     true_words: str | None
     false_words: str | None
     trim_keys: bool

@@ -7,7 +7,7 @@ thousands.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cached_property, lru_cache
@@ -15,11 +15,51 @@ from typing import Any
 
 from metadata.domain import types as data_types
 
+# Names of months in English, German and French, in lower case; no name is of two months.
 _MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
-_SHORT_MONTHS = tuple(month[:3] for month in _MONTHS)
+    "january januar jänner jaenner janvier",
+    "february februar feber février fevrier",
+    "march märz maerz mars",
+    "april avril",
+    "may mai",
+    "june juni juin",
+    "july juli juillet",
+    "august août aout",
+    "september septembre",
+    "october oktober octobre",
+    "november novembre",
+    "december dezember décembre decembre",
+)
+# Short names, among them months that are not shortened beside others that are: Juni, mars, août.
+_SHORT_MONTHS = (
+    "jan jän jänn janv",
+    "feb fév févr fev fevr",
+    "mar mär mrz märz mars",
+    "apr avr",
+    "may mai",
+    "jun juni juin",
+    "jul juli juil",
+    "aug août aout",
+    "sep sept",
+    "oct okt",
+    "nov",
+    "dec dez déc",
+)
+MONTH_NUMBERS = {
+    name: number
+    for months in (_MONTHS, _SHORT_MONTHS)
+    for number, names in enumerate(months, 1)
+    for name in names.split()
+}
+
+
+def _names_pattern(months: Sequence[str]) -> str:
+    """Return the regular expression of names in any case, also where only ASCII is compared without case."""
+    names = sorted({name for names in months for name in names.split()}, key=lambda name: (-len(name), name))
+    letters = ("".join(sign if sign.isascii() else f"[{sign}{sign.upper()}]" for sign in name) for name in names)
+    return f"(?i:{'|'.join(letters)})"
+
+
 # Directives: regular expression of the text, and Spark's pattern letters. Digits below microseconds are zeros.
 _DIRECTIVES = {
     "%Y": (r"(?!0000)\d{4}", "yyyy"),
@@ -27,8 +67,9 @@ _DIRECTIVES = {
     "%-m": (r"\d{1,2}", "M"),
     "%d": (r"\d{2}", "dd"),
     "%-d": (r"\d{1,2}", "d"),
-    "%b": ("(?i:" + "|".join(_SHORT_MONTHS) + ")", "MMM"),
-    "%B": ("(?i:" + "|".join(_MONTHS) + ")", "MMMM"),
+    "%y": (r"\d{2}", ""),
+    "%b": (_names_pattern(_SHORT_MONTHS) + r"\.?", ""),
+    "%B": (_names_pattern(_MONTHS), ""),
     "%H": (r"\d{2}", "HH"),
     "%-H": (r"\d{1,2}", "H"),
     "%I": (r"\d{2}", "hh"),
@@ -37,26 +78,37 @@ _DIRECTIVES = {
     "%M": (r"\d{2}", "mm"),
     "%S": (r"\d{2}", "ss"),
     "%f": (r"\d{1,6}0{0,3}", "SSSSSSSSS"),
-    "%z": (r"Z|[+-](?:0\d|1[0-4])(?::?[0-5]\d)?", "xxx"),
+    "%z": (r"Z|[+-](?:0\d|1[0-4])(?::?[0-5]\d)?", ""),
 }
+# Directives whose texts are computed before Spark reads them.
+_COMPUTED = ("%y", "%b", "%B", "%z")
 _DATE_PARTS = ("year", "month", "day")
 _PARTS = {
-    "%Y": "year", "%m": "month", "%-m": "month", "%b": "month", "%B": "month", "%d": "day", "%-d": "day", "%H": "hour",
-    "%-H": "hour", "%I": "half", "%-I": "half", "%p": "p", "%M": "minute", "%S": "second", "%f": "fraction",
-    "%z": "zone",
+    "%Y": "year", "%y": "year", "%m": "month", "%-m": "month", "%b": "month", "%B": "month", "%d": "day",
+    "%-d": "day", "%H": "hour", "%-H": "hour", "%I": "half", "%-I": "half", "%p": "p", "%M": "minute", "%S": "second",
+    "%f": "fraction", "%z": "zone",
 }  # fmt: skip
 _TOKEN = re.compile(r"%-?.|[^%]", re.DOTALL)
 DECIMAL_SEPARATORS = ".,"
 # Blank, no-break space and narrow no-break space, of which each stands for all.
 BLANKS = " \u00a0\u202f"
 THOUSANDS_SEPARATORS = ".,' _\u00a0\u202f’"
+# Ways in which negative numbers are written beside a minus before them, with the regular expression around a number.
+TRAILING, BRACKETS = "trailing", "brackets"
+_NEGATIVE = {TRAILING: "{}-", BRACKETS: r"\({}\)"}
+# Negative numbers of both ways, and their replacement, for Python and Java alike.
+NEGATIVE_TEXT, NEGATIVE_SIGN_FIRST = r"^\(?([^()]*[^()-])(?:-|\))$", "-$1"
 
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """Format of dates or timestamps with the directives of strftime, like ``%d.%m.%Y``."""
+    """Format of dates or timestamps with the directives of strftime, like ``%d.%m.%Y``.
+
+    Years of two digits (``%y``) are of the hundred years from ``first_year`` on.
+    """
 
     text: str
+    first_year: int = 1970
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -78,24 +130,21 @@ class TimeFormat:
 
     @property
     def parts(self) -> str:
-        """Return the replacement of a text that matches the pattern by its parts without the zone, blanks between."""
-        return " ".join(f"${place}" for place, token in enumerate(self.directives, 1) if token != "%z")
+        """Return the replacement of a text that matches the pattern by the parts that Spark reads, blanks between."""
+        return " ".join(f"${place}" for place, token in enumerate(self.directives, 1) if token not in _COMPUTED)
 
     @property
     def spark(self) -> str:
         """Return Spark's pattern of ``parts``."""
-        return " ".join(_DIRECTIVES[token][1] for token in self.directives if token != "%z")
+        return " ".join(_DIRECTIVES[token][1] for token in self.directives if token not in _COMPUTED)
 
-    @property
-    def zone_group(self) -> int:
-        """Return the number of the zone's group in the pattern; 0 without a zone."""
-        return self.directives.index("%z") + 1 if self.has_zone else 0
+    def group(self, *directives: str) -> int:
+        """Return the number of the group of one of these directives in the pattern; 0 without them."""
+        return next((place for place, token in enumerate(self.directives, 1) if token in directives), 0)
 
     def problem(self, *, with_time: bool) -> str | None:
         """Return the reason why this is no format of a date, or of a timestamp; None for a valid format."""
         for token in self.directives:
-            if token == "%y":
-                return "holds %y, and two digits do not tell the century; rewrite such dates before they are loaded"
             if token not in _DIRECTIVES:
                 return f"holds {token}; known are {', '.join(_DIRECTIVES)}"
         parts = [_PARTS[token] for token in self.directives]
@@ -123,13 +172,39 @@ class TimeFormat:
             return None
         values = dict(zip((_PARTS[token] for token in self.directives), match.groups(), strict=True))
         try:
-            moment = _moment(values)
+            moment = self._moment(values)
         except (ValueError, OverflowError):
             return None
         if not {"hour", "half"} & values.keys():
             return moment.date().isoformat()
         text = moment.replace(tzinfo=None).isoformat(timespec="microseconds")
         return f"{text}Z" if self.has_zone else text
+
+    def _moment(self, values: Mapping[str, str]) -> datetime:
+        month, year = values["month"], int(values["year"])
+        if "%y" in self.directives:
+            year = self.first_year + (year - self.first_year) % 100
+        hour = int(values.get("hour", "0"))
+        if "half" in values:
+            half = int(values["half"])
+            if not 1 <= half <= 12:
+                raise ValueError(half)
+            hour = half % 12 + (12 if values["p"].upper() == "PM" else 0)
+        moment = datetime(
+            year,
+            int(month) if month.isdigit() else MONTH_NUMBERS[month.rstrip(".").lower()],
+            int(values["day"]),
+            hour,
+            int(values.get("minute", "0")),
+            int(values.get("second", "0")),
+            int(values.get("fraction", "0").ljust(6, "0")[:6]),
+        )
+        if "zone" not in values:
+            return moment
+        sign, digits = values["zone"][0], values["zone"][1:].replace(":", "").ljust(4, "0")
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+        zone = timezone(-offset if sign == "-" else offset)
+        return moment.replace(tzinfo=zone).astimezone(UTC)
 
 
 def _expression(token: str) -> str:
@@ -143,37 +218,17 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII)
 
 
-def _moment(values: Mapping[str, str]) -> datetime:
-    month = values["month"]
-    hour = int(values.get("hour", "0"))
-    if "half" in values:
-        half = int(values["half"])
-        if not 1 <= half <= 12:
-            raise ValueError(half)
-        hour = half % 12 + (12 if values["p"].upper() == "PM" else 0)
-    moment = datetime(
-        int(values["year"]),
-        int(month) if month.isdigit() else _SHORT_MONTHS.index(month[:3].title()) + 1,
-        int(values["day"]),
-        hour,
-        int(values.get("minute", "0")),
-        int(values.get("second", "0")),
-        int(values.get("fraction", "0").ljust(6, "0")[:6]),
-    )
-    if "zone" not in values:
-        return moment
-    sign, digits = values["zone"][0], values["zone"][1:].replace(":", "").ljust(4, "0")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    zone = timezone(-offset if sign == "-" else offset)
-    return moment.replace(tzinfo=zone).astimezone(UTC)
-
-
 @dataclass(frozen=True)
 class NumberFormat:
-    """Separators of numbers: ``1.234,5`` has the decimal separator ``,`` and the thousands separator ``.``."""
+    """Separators of numbers: ``1.234,5`` has the decimal separator ``,`` and the thousands separator ``.``.
+
+    ``negative`` is the way in which negative numbers are written beside ``-12.5``: ``12.5-`` (TRAILING) or ``(12.5)``
+    (BRACKETS).
+    """
 
     decimal: str = "."
     thousands: str = ""
+    negative: str = ""
 
     @property
     def separators(self) -> str:
@@ -185,12 +240,17 @@ class NumberFormat:
         """Return the regular expression of a whole text, for Python and Java alike."""
         grouped = rf"|\d{{1,3}}(?:[{re.escape(self.separators)}]\d{{3}})+" if self.thousands else ""
         number = rf"(?:\d+{grouped})?(?:{re.escape(self.decimal)}\d+)?(?:[eE][+-]?\d+)?"
-        return rf"^[+-]?(?:{number}|[nN]a[nN]|[iI]nf(?:inity)?)$"
+        signed = rf"[+-]?(?:{number}|[nN]a[nN]|[iI]nf(?:inity)?)"
+        if self.negative:
+            signed = rf"(?:{signed}|{_NEGATIVE[self.negative].format(number)})"
+        return f"^{signed}$"
 
     def read(self, text: str) -> str | None:
         """Return the standard text of a number in this format, None for another text."""
         if _compiled(self.pattern).fullmatch(text) is None:
             return None
+        if self.negative:
+            text = _compiled(NEGATIVE_TEXT).sub(NEGATIVE_SIGN_FIRST.replace("$", "\\"), text)
         return text.translate(dict.fromkeys(map(ord, self.separators))).replace(self.decimal, ".")
 
 
@@ -198,7 +258,8 @@ class NumberFormat:
 class ValueFormats:
     """Formats of the values of one source; None where values are written in the standard way.
 
-    Words of truth values are compared without case.
+    Words of truth values are compared without case. ``has_first_year``: the source declares the century of years of
+    two digits.
     """
 
     dates: TimeFormat | None = None
@@ -206,16 +267,22 @@ class ValueFormats:
     numbers: NumberFormat | None = None
     true_words: tuple[str, ...] = ()
     false_words: tuple[str, ...] = ()
+    has_first_year: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "ValueFormats":
         """Return the formats among a source's reading options, which were checked before."""
         dates, timestamps = options.get("date_format"), options.get("timestamp_format")
         decimal, thousands = options.get("decimal_separator"), options.get("thousands_separator")
+        negative = options.get("negative_numbers")
+        century = {"first_year": options["first_year"]} if options.get("first_year") else {}
         return cls(
-            dates=TimeFormat(dates) if dates else None,
-            timestamps=TimeFormat(timestamps) if timestamps else None,
-            numbers=NumberFormat(decimal or ".", thousands or "") if decimal or thousands else None,
+            dates=TimeFormat(dates, **century) if dates else None,
+            timestamps=TimeFormat(timestamps, **century) if timestamps else None,
+            numbers=NumberFormat(decimal or ".", thousands or "", negative or "")
+            if decimal or thousands or negative
+            else None,
+            has_first_year=bool(century),
             true_words=words_of(options.get("true_words")),
             false_words=words_of(options.get("false_words")),
         )
@@ -224,6 +291,9 @@ class ValueFormats:
         """Yield the options that contradict each other, with the reason."""
         if self.numbers and self.numbers.decimal == self.numbers.thousands:
             yield "thousands_separator", "is the decimal separator, too"
+        formats = [shape for shape in (self.dates, self.timestamps) if shape is not None]
+        if not self.has_first_year and any("%y" in shape.directives for shape in formats):
+            yield "first_year", "is needed with %y, since two digits do not tell the century"
         both = [word for word in self.true_words if word in self.false_words]
         if both:
             yield "false_words", f"has {both[0]!r}, which is a word for true, too"

@@ -11,12 +11,14 @@ from metadata.domain.sources.option_kinds import (
     FIRST,
     FLAG,
     LATEST,
+    NEGATIVE,
     QUARANTINE,
     REFUSE,
     REFUSE_CHANGED,
     THOUSANDS,
     TIME_FORMAT,
     WORDS,
+    YEAR,
     ZONE,
     one_of,
 )
@@ -39,8 +41,9 @@ VALUE_OPTIONS = (
         DATE_FORMAT,
         None,
         "`%d.%m.%Y`",
-        "format of dates in text, with the directives %Y %m %d, %b %B (names of months in any case) and, "
-        "for numbers without leading zeros, %-m %-d. A blank stands for no-break spaces, too. "
+        "format of dates in text, with the directives %Y %m %d, %b %B (short and full names of months in English, "
+        "German and French, in any case; a short one with or without a dot), %y (a year of two digits, with "
+        "`first_year`) and, for numbers without leading zeros, %-m %-d. A blank stands for no-break spaces, too. "
         "By default ISO 8601",
     ),
     Option(
@@ -51,6 +54,15 @@ VALUE_OPTIONS = (
         "`%d.%m.%Y %H:%M`",
         "format of timestamps in text, with %H %M %S, %f (one to nine digits, those after the sixth are zeros), %I %p "
         "and the offset %z (+02:00, +0200, +02 or Z) besides those of dates. By default ISO 8601",
+    ),
+    Option(
+        "first_year",
+        NAMES,
+        YEAR,
+        None,
+        "`1970`",
+        "first of the hundred years to which years of two digits belong: with 1970, 69 is 2069 and 70 is 1970",
+        label="First year",
     ),
     Option(
         "decimal_separator",
@@ -67,6 +79,14 @@ VALUE_OPTIONS = (
         None,
         "`.`",
         "character between groups of three digits of numbers in text",
+    ),
+    Option(
+        "negative_numbers",
+        NAMES,
+        NEGATIVE,
+        None,
+        "`trailing`",
+        "way in which negative numbers in text are written beside `-12.5`: `12.5-` (trailing) or `(12.5)` (brackets)",
     ),
     Option(
         "true_words",

@@ -125,7 +125,13 @@ function draw(host, data) {
       ],
       series: [{ value: (_, seconds) => pointOf(data, seconds, zone) }, ...lines],
       bands,
-      hooks: { draw: [(plot) => mark(plot, data, tones("warn"))] },
+      // Half of the last label stands to the right of the axis.
+      padding: [null, 36, null, null],
+      hooks: {
+        draw: [(plot) => mark(plot, data, tones("warn"))],
+        ready: [showNewest],
+        setLegend: [showNewest],
+      },
     },
     columns,
     host,
@@ -142,6 +148,13 @@ function toneReader(host) {
     probe.remove();
     return color;
   };
+}
+
+// Show the numbers of the newest point in the legend while the cursor is at none.
+function showNewest(plot) {
+  if (plot.legend.idx === null || plot.legend.idx === undefined) {
+    plot.setLegend({ idx: plot.data[0].length - 1 }, false);
+  }
 }
 
 function pointOf(data, seconds, zone) {

@@ -218,6 +218,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "source_columns": _form(CHANGE),
     "source_upload": _form(CHANGE),
     "source_load": _form(START),
+    "source_load_rest": _form(CHANGE),
     "source_column_add": _form(CHANGE),
     "source_edit": _form(CHANGE),
     "source_generate": _form(CHANGE),

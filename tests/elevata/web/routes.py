@@ -221,6 +221,7 @@ RULES = {
     "source_check": _post("source_key", operator="/sources/"),
     "source_upload": _editing("source_key"),
     "source_load": _post("source_key", operator="/sources/"),
+    "source_load_rest": _post("source_key", operator="/load-runs/"),
     "source_columns": _editing("source_key"),
     "source_column_add": _editing("source_key"),
     "source_edit": _editing("source_key"),

@@ -1,6 +1,7 @@
 """Home: what is there, what goes on, what needs a look; what takes a moment follows the page."""
 
 import re
+from uuid import uuid4
 
 import pytest
 from django.core.cache import cache
@@ -11,12 +12,14 @@ from pytest_django import DjangoAssertNumQueries
 from architecture.models import Observation
 from architecture.services.environments import current_environment
 from architecture.services.leases import Holder, take_leases
+from elevata.accounts.roles import Role
+from elevata.jobs.models import Job
 from loader.models import LoadRun, Schedule
 from loader.schedules.services import create_schedule
 from loader.selectors import loads
 from metadata.models import TargetDataset
 from tests.architecture.services.test_reports import rename
-from tests.architecture.world import World
+from tests.architecture.world import World, person
 from tests.elevata.web.html import html_of
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory, WorkerFactory, loaded
 
@@ -64,10 +67,46 @@ def test_home_page_checklist_marks_done_steps_and_disappears_after_the_first_loa
 def test_home_page_counts_the_metadata_and_lists_the_newest_runs(reader: Client, warehouse: TargetDataset):
     WorkerFactory(name="worker@host")
     text = text_of(reader)
-    assert "0 waiting for you 2 systems 2 Raw 2 Stage 2 Rawcore 2 History" in words(text)
+    assert "2 systems 2 Raw 2 Stage 2 Rawcore 2 History" in words(text)
     assert "No worker is running" not in text
     assert "worker@host" in text
-    assert text.index("/load-runs/busy/") < text.index("/load-runs/good/")
+    latest = text.split('id="latest-head"')[1]
+    assert latest.index("/load-runs/busy/") < latest.index("/load-runs/good/")
+
+
+def test_home_page_begins_with_failures_and_what_waits_and_is_due(reader: Client, warehouse: TargetDataset):
+    text = text_of(reader)
+    places = [text.index(f'id="{head}-head"') for head in ("trouble", "state", "coming", "latest")]
+    assert places == sorted(places)
+    assert places[-1] < text.index('class="tiles"') < text.index('id="home-charts"')
+
+
+def test_runs_on_home_are_named_by_what_they_load_and_who_asked(reader: Client, airport: TargetDataset):
+    run = loaded(airport, run_id="good")
+    LoadRun.objects.update(scope={"kind": "all"})
+    Job.objects.update(requester="nightly")
+    latest = text_of(reader).split('id="latest-head"')[1]
+    assert "Load of everything by nightly" in words(latest)
+    assert f'<span class="mono nowrap">{run.run_id}</span>' in latest
+
+
+def test_home_page_says_how_many_rows_a_run_quarantined(reader: Client, airport: TargetDataset):
+    run = loaded(airport, run_id="good")
+    DatasetRunFactory(run=run, dataset=airport, dataset_key=uuid4(), kind="raw", counts={"quarantined": 3, "rows": 10})
+    assert "succeeded 3 rows quarantined" in words(text_of(reader))
+
+
+def test_home_page_says_that_no_schedule_is_active(reader: Client, airport: TargetDataset):
+    create_schedule(name="off", cron="* * * * *", active=False)
+    assert "No schedule is active." in text_of(reader)
+
+
+def test_pages_without_a_worker_name_administrators_instead_of_a_command(reader: Client):
+    person("zoe", Role.ADMIN)
+    for address in ("/", "/load-runs/?start="):
+        text = words(text_of(reader, address))
+        assert re.search(r"Ask an administrator of this installation \(.*zoe.*\) to start one", text)
+        assert "make serve" not in text
 
 
 def test_start_load_button_is_disabled_without_the_operator_role(operator: Client, reader: Client):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 import threading
 
 import pytest
@@ -118,6 +119,14 @@ def test_run_id_given_again_starts_no_second_load(airports, local, script):
     load("--local", "--run-id", "r")
     assert load("--local", "--run-id", "r")[0] == 0
     assert (LoadRun.objects.get().attempt, len(script.seen("load"))) == (1, 1)
+
+
+def test_load_without_a_scope_is_refused_on_a_terminal(airports, local, monkeypatch):
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    code, _, message = load("--local")
+    assert (code, message) == (4, "name what to load: --all for every dataset, or --schema, --dataset, --select")
+    assert not LoadRun.objects.exists()
+    assert load("--all", "--local")[0] == 0
 
 
 def test_missing_worker_is_reported_in_one_line_and_no_run_remains(airports):

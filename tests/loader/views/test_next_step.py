@@ -16,7 +16,7 @@ from elevata.accounts.cli import CommandExit
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import grant_role
 from loader.domain.next_steps import CREATE_REPORT
-from loader.models import DatasetRun
+from loader.models import DatasetRun, LoadRun
 from loader.selectors.next_step_facts import KINDS
 from loader.selectors.next_steps import next_step_of
 from metadata.models import TargetDataset
@@ -188,8 +188,26 @@ def test_failed_run_with_rows_that_do_not_fit_offers_the_rest(airport: TargetDat
     error = REFUSAL | {"faults": [{"code": "BAD_VALUE", "count": 3}]}
     DatasetRunFactory(run=run, dataset=airport, status="failed", error=error)
     html = bar(signed_in(person("eve", Role.EDITOR)), run="night")
-    assert f'href="/sources/{airport.generated_from.key}/edit/#id_faulty_rows"' in html
+    assert f'action="/sources/{airport.generated_from.key}/load-rest/"' in html
     assert "script" not in html
+
+
+def test_rest_of_a_refused_delivery_is_loaded_with_one_button(airport: TargetDataset):
+    source = airport.generated_from
+    eve = signed_in(person("eve", Role.EDITOR, Role.OPERATOR))
+    answer = eve.post(f"/sources/{source.key}/load-rest/")
+    source.refresh_from_db()
+    assert source.options["faulty_rows"] == "quarantine"
+    run = LoadRun.objects.get()
+    assert answer.url == f"/load-runs/{run.run_id}/"
+    assert run.scope["name"] == str(airport)
+
+
+def test_editor_without_the_operator_role_leaves_the_load_of_the_rest_to_others(airport: TargetDataset):
+    source = airport.generated_from
+    answer = signed_in(person("eve", Role.EDITOR)).post(f"/sources/{source.key}/load-rest/")
+    assert answer.url == f"/sources/{source.key}/"
+    assert not LoadRun.objects.exists()
 
 
 def test_new_source_asks_for_its_first_load(airport: TargetDataset, operator: Client):

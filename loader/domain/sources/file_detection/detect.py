@@ -18,7 +18,7 @@ from loader.domain.sources.file_detection.examples import TextView, of_structure
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.footers import without_footer
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample, Question
-from loader.domain.sources.file_detection.numbers import detect_separators
+from loader.domain.sources.file_detection.numbers import detect_negative_numbers, detect_separators
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.structure import Structure, detect_structure
 from loader.domain.sources.file_detection.times import detect_time_formats
@@ -79,11 +79,12 @@ def value_questions(
     """Return the options of values in text, and what they leave open, with examples."""
     values = {name: [text or "" for text in texts] for name, texts in columns.items()}
     numbers, questions = detect_separators(values, delimiter)
+    negative, of_signs = detect_negative_numbers(values)
     is_american = delimiter == "," and "decimal_separator" not in numbers
     times, asked = detect_time_formats(values, is_american=is_american)
     words, of_words = detect_truth_words(values)
-    every = (*questions, *asked, *of_words)
-    return numbers | times | words, tuple(of_values(question, values) for question in every)
+    every = (*questions, *of_signs, *asked, *of_words)
+    return numbers | negative | times | words, tuple(of_values(question, values) for question in every)
 
 
 def target_names(names: Sequence[str], table: str = "") -> list[str]:

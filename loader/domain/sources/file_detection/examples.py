@@ -43,7 +43,7 @@ def of_structure(question: Question, view: TextView) -> Question:
 def of_values(question: Question, columns: Mapping[str, Sequence[str]]) -> Question:
     """Return a question about the formats of values with an example for each candidate."""
     example = _OF_VALUES.get(question.option)
-    if example is None:
+    if example is None or question.examples:
         return question
     texts = [text.strip() for values in columns.values() for text in values if text.strip()]
     return replace(question, examples=tuple(example(question.candidates, texts)))
@@ -115,10 +115,11 @@ def _times(candidates: Sequence[str | None], texts: Sequence[str]) -> list[str]:
     # A text that the candidates read as different days shows most.
     best = max(texts[:2000], key=lambda text: (any(read(text)), len(set(read(text)))), default="")
     answers = zip(formats, read(best), strict=True) if best else ()
-    return [_of_time(best, shape, text) for shape, text in answers] or [""] * len(candidates)
+    return [time_example(best, shape, text) for shape, text in answers] or [""] * len(candidates)
 
 
-def _of_time(text: str, shape: TimeFormat | None, standard: str | None) -> str:
+def time_example(text: str, shape: TimeFormat | None, standard: str | None) -> str:
+    """Return the reading of a text as part of a sentence; ``standard`` is its standard text, None if there is none."""
     if standard is None:
         # Without a format, digits are a number, and anything else is a text.
         kind = "a number" if shape is None and text.isdigit() else "a text"

@@ -8,6 +8,7 @@ from typing import Any
 
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
 from loader.domain.sources.file_detection.model import Question
+from metadata.domain.sources.value_formats import BRACKETS, TRAILING
 
 _BLANKS = " \u00a0\u202f"
 _GROUPS = r"\d{1,3}(?P<group>[.,'’_ \u00a0\u202f])\d{3}(?:(?P=group)\d{3})*"
@@ -17,6 +18,8 @@ _OTHER_GROUP = re.compile(r"[-+]?\d{1,3}(?P<group>['’_ \u00a0\u202f])\d{3}")
 _OPEN = re.compile(r"[-+]?[1-9]\d{0,2}(?P<sign>[.,])\d{3}")
 # A number does not begin with a zero before other digits; codes like 01.11 do.
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)?(?P<decimal>[.,])\d+(?:[eE][-+]?\d+)?")
+# Negative numbers like 12,50- and (12.50).
+_SIGNED = re.compile(r"(?!\(?0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brackets>[\d.,][^()]*)\))")
 _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
 
 
@@ -24,7 +27,9 @@ _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
 class _Column:
     """Numbers of a column: separators that they show, and the number of values that leave a separator open.
 
-    ``long`` is the number of those with more than three digits and no separator.
+    ``long`` is the number of those with more than three digits and no separator. ``signs`` are the numbers of negative
+    values by the way in which they are written, if not by a minus before them; ``has_clear_sign``: one of them can
+    hardly be a code or a mark.
     """
 
     name: str
@@ -32,6 +37,8 @@ class _Column:
     groups: Counter[str] = field(default_factory=Counter)
     undecided: Counter[str] = field(default_factory=Counter)
     long: int = 0
+    signs: Counter[str] = field(default_factory=Counter)
+    has_clear_sign: bool = False
 
     def settle(self) -> None:
         """Decide values like 1.234 by those beside them that have one reading only."""
@@ -46,6 +53,24 @@ class _Column:
             else:
                 continue
             del self.undecided[sign]
+
+
+def detect_negative_numbers(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, Any], list[Question]]:
+    """Return ``negative_numbers`` if numbers have a minus after them or brackets, and what is open."""
+    read = [column for name, values in columns.items() if (column := _column(name, values)) and column.signs]
+    ways = sum((column.signs for column in read), Counter[str]())
+    if not ways:
+        return {}, []
+    likely = [way for way, _ in ways.most_common()]
+    options = {"negative_numbers": likely[0]}
+    names = _names([column.name for column in read])
+    if len(likely) > 1:
+        reason = f"{names} have negative numbers of two kinds; only one can be read"
+        return options, [Question("negative_numbers", (*likely, None), reason)]
+    reason = f"{names} may have negative numbers, or marks and codes"
+    if all(column.has_clear_sign for column in read):
+        return options, [Question("negative_numbers", (*likely, None), reason)]
+    return {}, [Question("negative_numbers", (None, *likely), reason)]
 
 
 def detect_separators(columns: Mapping[str, Sequence[str]], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
@@ -127,6 +152,11 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
         if kind_of(value) == EMPTY:
             continue
         count += 1
+        if match := _SIGNED.fullmatch(value):
+            way = TRAILING if match["trailing"] else BRACKETS
+            value = match["trailing"] or match["brackets"]
+            column.signs[way] += 1
+            column.has_clear_sign |= sum(sign.isdigit() for sign in value) > 2
         if match := _SEVERAL.fullmatch(value) or _OTHER_GROUP.fullmatch(value):
             column.groups[_blank(match["group"])] += 1
         elif (match := _BOTH.fullmatch(value)) and match["group"] != match["decimal"]:
@@ -142,6 +172,8 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
             count -= 1
             column.groups["other"] += 1
     others = column.groups.pop("other", 0)
+    # Values that all have a sign are rather codes.
+    column.has_clear_sign &= column.signs.total() < count
     return column if count and others <= 0.05 * (count + others) else None
 
 

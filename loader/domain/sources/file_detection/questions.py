@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loader.domain.sources.file_detection.model import Question
-from loader.domain.sources.file_detection.sentences import counted_lines, shown_format, sign_name
+from loader.domain.sources.file_detection.sentences import NEGATIVE_EXAMPLES, counted_lines, shown_format, sign_name
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,8 @@ _TEXTS = {
     "thousands_separator": "Which sign groups the digits of large numbers?",
     "date_format": "How are dates written?",
     "timestamp_format": "How are times with a date written?",
+    "first_year": "Which century do years of two digits belong to?",
+    "negative_numbers": "Are these negative numbers?",
     "true_words": "Which word means true?",
     "false_words": "Which word means false?",
     "skip_lines": "How many lines are before the header?",
@@ -105,6 +107,10 @@ def _label(option: str, candidate: Any) -> str:
             return f"No, leave out {counted_lines(candidate)}" if candidate else "Yes, read them"
         case "quotes_inside":
             return "Yes, keep them" if candidate == "keep" else "No, refuse such records"
+        case "first_year":
+            return f"{candidate} to {candidate + 99}"
+        case "negative_numbers":
+            return f"Yes, {NEGATIVE_EXAMPLES[candidate]} is -5" if candidate else "No, they are texts"
         case "quote":
             return f"Yes, {candidate}" if candidate else "No"
         case "date_format" | "timestamp_format":

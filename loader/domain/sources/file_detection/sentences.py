@@ -7,18 +7,20 @@ from typing import Any
 from loader.domain.sources.file_detection.model import Detected
 from metadata.domain.sources.formats import CSV, label_of
 from metadata.domain.sources.option_kinds import names_of
+from metadata.domain.sources.value_formats import BRACKETS, TRAILING
 
 _SIGNS = {
     "\t": "tab", " ": "blank", "\u00a0": "no-break space", "\u202f": "narrow no-break space", ",": "comma",
     ";": "semicolon", "|": "vertical bar", ".": "point", "'": "apostrophe", "’": "apostrophe", ":": "colon",
 }  # fmt: skip
 _DATES = {
-    "%Y": "YYYY", "%m": "MM", "%d": "DD", "%-m": "M", "%-d": "D", "%b": "Mon", "%B": "Month", "%H": "HH", "%-H": "H",
-    "%I": "hh", "%-I": "h", "%M": "MM", "%S": "SS", "%f": "fractions", "%p": "AM/PM", "%z": "+00:00",
+    "%Y": "YYYY", "%y": "YY", "%m": "MM", "%d": "DD", "%-m": "M", "%-d": "D", "%b": "Mon", "%B": "Month", "%H": "HH",
+    "%-H": "H", "%I": "hh", "%-I": "h", "%M": "MM", "%S": "SS", "%f": "fractions", "%p": "AM/PM", "%z": "+00:00",
 }  # fmt: skip
+NEGATIVE_EXAMPLES = {TRAILING: "5-", BRACKETS: "(5)"}
 _EXAMPLE = {
-    "%Y": "2026", "%m": "12", "%d": "31", "%-m": "12", "%-d": "31", "%b": "Dec", "%B": "December", "%H": "18",
-    "%-H": "18", "%I": "06", "%-I": "6", "%M": "30", "%S": "05", "%f": "250", "%p": "PM", "%z": "+01:00",
+    "%Y": "2026", "%y": "26", "%m": "12", "%d": "31", "%-m": "12", "%-d": "31", "%b": "Dec", "%B": "December",
+    "%H": "18", "%-H": "18", "%I": "06", "%-I": "6", "%M": "30", "%S": "05", "%f": "250", "%p": "PM", "%z": "+01:00",
 }  # fmt: skip
 
 
@@ -78,6 +80,10 @@ def _values(options: Mapping[str, Any]) -> list[str]:
     for name, kind in (("date_format", "dates"), ("timestamp_format", "times")):
         if text := options.get(name):
             parts.append(f"{kind} like {_replaced(text, _EXAMPLE)}")
+    if first := options.get("first_year"):
+        parts.append(f"years of two digits from {first} on")
+    if negative := options.get("negative_numbers"):
+        parts.append(f"negative numbers like {NEGATIVE_EXAMPLES[negative]}")
     if "true_words" in options:
         parts.append(f"{options['true_words']} for true, {options.get('false_words', '')} for false")
     return parts

@@ -1,11 +1,13 @@
 """Formats of dates and timestamps, by the values of all columns."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loader.domain.sources.file_detection.cells import DATE as DATE_KIND
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
+from loader.domain.sources.file_detection.examples import time_example
 from loader.domain.sources.file_detection.model import Question
 from loader.domain.sources.sampling import holds
 from metadata.domain.sources.value_formats import TimeFormat
@@ -16,8 +18,15 @@ _COMPACT = re.compile(r"((?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))
 _COMPACT_AT_END = re.compile(r"[0-3]\d[0-3]\d(?:19|20)\d{2}")
 # Formats of dates that may be numbers.
 COMPACT = ("%Y%m%d", "%d%m%Y", "%m%d%Y")
-_DAY_FIRST = re.compile(r"(\d{1,2})([-. /]{1,2})([A-Za-z]{3,9})([-. /]{1,2})(\d{4})(.*)", re.DOTALL)
-_MONTH_FIRST = re.compile(r"([A-Za-z]{3,9}) (\d{1,2})(,? )(\d{4})(.*)", re.DOTALL)
+_MONTH = r"[^\W\d_]{3,9}"
+_DAY_FIRST = re.compile(rf"(\d{{1,2}})([-. /]{{1,2}}){_MONTH}([-. /]{{1,2}})(\d{{4}}|\d{{2}})((?!\d).*)", re.DOTALL)
+_MONTH_FIRST = re.compile(rf"{_MONTH}\.? (\d{{1,2}})(,? )(\d{{4}})(.*)", re.DOTALL)
+# Dates with the name of a month, in any language.
+_NAMED = re.compile(rf"(?:\d{{1,2}}[-. /]{{1,2}}{_MONTH}\b|{_MONTH}\.? \d{{1,2}},? \d{{4}}).*", re.DOTALL)
+_LETTERS, _SHORTEST_MONTH = re.compile(r"[^\W\d_]{3,}"), 3
+# Usual first years of a century: of POSIX from 1970 on, of Excel from 1930 on, the current and the last one.
+_FIRST_YEARS, _FIRST_YEARS_OF_BIRTHS = (1970, 1930, 2000, 1900), (1930, 1900, 1970, 2000)
+_BIRTH_WORDS = ("birth", "geb", "naiss", "dob")
 _JOINED = re.compile(r"\d{1,2}[A-Za-z]{3,9}\d{4}(.*)", re.DOTALL)
 _CLOCK = re.compile(
     r"(?P<gap>[ T:]|, | {2})(?P<hour>\d{1,2}):\d{2}(?P<seconds>:\d{2})?(?:(?P<point>[.,])(?P<fraction>\d{1,9}))?"
@@ -67,15 +76,62 @@ def detect_time_formats(
             likely = (*likely, None) if _has_date_name(others) else (None, *likely)
             options = {name: value for name, value in options.items() if name != option or likely[0] is not None}
             questions.append(Question(option, likely, f"{others[0].name} may have dates or numbers"))
+        elif any(map(_has_short_year, likely)):
+            # Two digits do not tell the century, and numbers of versions look alike: dates only if a user says so.
+            reason = f"{others[0].name} may have dates with years of two digits, or other values"
+            questions.append(Question(option, tuple(dict.fromkeys((None, *likely))), reason))
+            options.pop(option, None)
         elif len(likely) > 1:
             questions.append(Question(option, likely, _reason(others, standard, formats)))
+    short_formats = {text for question in questions for text in question.candidates if _has_short_year(text)}
+    if short_formats:
+        short = [column for column in read if short_formats & set(column.formats)]
+        questions.append(_century(short, columns, sorted(short_formats)))
+    if not any(question.option == "date_format" for question in questions):
+        questions += _unread_months(columns, {column.name for column in read})
     return options, questions
+
+
+def _has_short_year(text: str | None) -> bool:
+    return text is not None and "%y" in text
+
+
+def _century(short: Sequence[_Column], columns: Mapping[str, Sequence[str]], formats: Sequence[str]) -> Question:
+    """Return the question to which hundred years the years of two digits belong, with examples of the file."""
+    is_birth = any(word in column.name.lower() for column in short for word in _BIRTH_WORDS)
+    years = _FIRST_YEARS_OF_BIRTHS if is_birth else _FIRST_YEARS
+    shapes = [[TimeFormat(text, year) for year in years] for text in formats]
+    best: list[tuple[str, list[str | None]]] = []
+    for text in (value.strip() for column in short for value in columns[column.name][:_SAMPLE]):
+        for group in shapes:
+            read = [shape.read(text) for shape in group]
+            if any(read) and (not best or len(set(read)) > len(set(best[0][1]))):
+                best = [(text, read)]
+    examples = tuple(time_example(text, None, moment) for text, read in best for moment in read)
+    reason = f"years of {', '.join(column.name for column in short[:3])} have two digits, which do not tell the century"
+    return Question("first_year", years, reason, examples)
+
+
+def _unread_months(columns: Mapping[str, Sequence[str]], read: Collection[str]) -> list[Question]:
+    """Return the question about dates with names of months that no format reads: they stay texts."""
+    unread: dict[str, str] = {}
+    for name, values in columns.items():
+        present = [value.strip() for value in values if kind_of(value) != EMPTY][:_SAMPLE]
+        if name not in read and present and all(kind_of(text) == DATE_KIND and _NAMED.match(text) for text in present):
+            unread[name] = present[0]
+    if not unread:
+        return []
+    names, example = ", ".join([*unread][:3]), next(iter(unread.values()))
+    reason = f"{names} may have dates, in a format that is not read; they stay texts"
+    return [Question("date_format", (None,), reason, (time_example(example, None, None),))]
 
 
 def _reason(columns: Sequence[_Column], standard: Sequence[str], formats: Sequence[str]) -> str:
     if standard:
         return f"{standard[0]} is written in the standard way, {columns[0].name} is not; only one can be read"
     names = ", ".join(column.name for column in columns[:3])
+    if len({text.replace("%B", "%b") for text in formats}) == 1 < len(formats):
+        return f"the names of months in {names} may be short or full ones"
     if len(formats) > 1 and not all(set(formats) <= set(column.formats) for column in columns):
         return f"{names} are written in different formats; only one can be read"
     return f"no value of {names} shows which number is the day"
@@ -130,6 +186,11 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
                 return _Column(name, kind, (), is_standard=True)
     candidates = list(dict.fromkeys(text for value in _extremes(present) for text in _candidates(value)))
     fitting = [text for text in candidates if _fits(text, present)]
+    # Names like Mai and Juni are full ones and short ones, longer ones rather full.
+    if any(len(name) > _SHORTEST_MONTH for text in present for name in _LETTERS.findall(text)):
+        fitting.sort(key=lambda text: "%b" in text)
+    # Other than with hyphens, a year of two digits comes last if it may.
+    fitting = [text for text in fitting if not text.startswith(("%y.", "%y/"))] or fitting
     if not fitting:
         return None
     kind = TIMESTAMP if "%H" in fitting[0] or "%I" in fitting[0] or "%-H" in fitting[0] or "%-I" in fitting[0] else DATE
@@ -158,12 +219,15 @@ def _candidates(value: str) -> Iterator[str]:
     elif _COMPACT_AT_END.fullmatch(value):
         dates, rest = list(COMPACT), ""
     elif match := _DAY_FIRST.fullmatch(value):
-        _, before, _, after, _, rest = match.groups()
-        dates = [f"{day}{before}{month}{after}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")]
+        _, before, after, year, rest = match.groups()
+        # The dot belongs to a short name, which months that are not shortened do not have.
+        between = after[1:] if len(after) == 2 and after.startswith(".") else after
+        years = "%Y" if len(year) == 4 else "%y"
+        dates = [f"{day}{before}{month}{between}{years}" for day in ("%d", "%-d") for month in ("%b", "%B")]
     elif match := _JOINED.fullmatch(value):
         dates, rest = [f"{day}{month}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")], match[1]
     elif match := _MONTH_FIRST.fullmatch(value):
-        _, _, between, _, rest = match.groups()
+        _, between, _, rest = match.groups()
         dates = [f"{month} {day}{between}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")]
     else:
         return
@@ -173,10 +237,12 @@ def _candidates(value: str) -> Iterator[str]:
 def _of_digits(first: str, sign: str, last: str) -> list[str]:
     if len(first) == 4:
         return [f"%Y{sign}{order}" for order in (f"%m{sign}%d", f"%-m{sign}%-d")]
-    if len(last) != 4 or len(first) > 2:
+    if len(last) not in (2, 4) or len(first) > 2:
         return []
     orders = (f"%d{sign}%m", f"%m{sign}%d", f"%-d{sign}%-m", f"%-m{sign}%-d")
-    return [f"{order}{sign}%Y" for order in orders]
+    if len(last) == 4:
+        return [f"{order}{sign}%Y" for order in orders]
+    return [*(f"{order}{sign}%y" for order in orders), f"%y{sign}%m{sign}%d"]
 
 
 def _clocks(rest: str) -> Iterator[str]:

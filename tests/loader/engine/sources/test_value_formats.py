@@ -15,7 +15,14 @@ from metadata.domain.sources.value_formats import ValueFormats
 pytestmark = pytest.mark.spark
 
 FORMATS = {
-    "date": [{"date_format": text} for text in ("%d.%m.%Y", "%-d/%-m/%Y", "%d-%b-%Y", "%Y%m%d", "%-d %B %Y")],
+    "date": [
+        *(
+            {"date_format": text}
+            for text in ("%d.%m.%Y", "%-d/%-m/%Y", "%d-%b-%Y", "%Y%m%d", "%-d %B %Y", "%-d. %b %Y")
+        ),
+        {"date_format": "%d.%m.%y", "first_year": 1930},
+        {"date_format": "%b-%y-%d", "first_year": 1970},
+    ],
     "timestamp": [
         {"timestamp_format": text}
         for text in (
@@ -31,6 +38,8 @@ FORMATS = {
         {"decimal_separator": ",", "thousands_separator": "."},
         {"thousands_separator": "\u00a0"},
         {"decimal_separator": ","},
+        {"decimal_separator": ",", "thousands_separator": ".", "negative_numbers": "trailing"},
+        {"negative_numbers": "brackets"},
     ],
     "boolean": [{"true_words": "ja, wahr", "false_words": "nein, 0"}],
 }
@@ -38,6 +47,8 @@ TEXTS = {
     "date": [
         "31.12.2024", "30.02.2024", "1/2/2024", "29/2/2023", "05-Mar-2024", "05-mar-2024", "20240229", "00000101",
         "2024-12-31", "05-MAR-2024", "5 SEPTEMBER 2024", "5\u00a0may\u202f2024",
+        "5. MÄR. 2024", "5. Mai 2024", "05. févr. 2024", "5 AOÛT 2024", "31.12.29", "01.02.30", "29.02.00", "Okt-69-01",
+        "Dez.-70-31",
     ],
     "timestamp": [
         "31.12.2024 23:59", "31.12.2024 24:00", "12/31/2024, 12:05 AM", "12/31/2024, 0:05 AM", "12/31/2024, 1:05 pm",
@@ -49,7 +60,8 @@ TEXTS = {
     ],
     "float": [
         "1.234.567,89", "1.23", "1234,5", "-0,5e-3", "1.2345,6", "12,3,4", "NaN", "-inf", "1\u00a0000.5", ".5", ",5",
-        "+", "1e5", "1 000.5", "1\u202f000\u00a0000",
+        "+", "1e5", "1 000.5", "1\u202f000\u00a0000", "1.234,50-", "12,5-", "-12,5-", "(12.5)", "(-1)", "()",
+        "-", "(3", "1e5-", "7-",
     ],
     "boolean": ["JA", "wahr", "Nein", "0", "true", "1", "", "j"],
 }  # fmt: skip

@@ -5,6 +5,8 @@ import threading
 import pytest
 from django.utils import timezone
 
+from elevata.accounts.roles import Role
+from elevata.jobs.models import Job
 from loader.contract.refusals import Refusal
 from loader.models import ReadRequest
 from loader.runner import conversation
@@ -13,6 +15,7 @@ from loader.services.reads.attempts import perform_read
 from loader.services.reads.manifests import read_manifest
 from loader.services.reads.read_requests import request_read
 from metadata.models import SourceDataset, TargetDataset
+from tests.architecture.world import person as someone
 from tests.loader.airports import target
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -155,3 +158,20 @@ def test_invalid_read_is_refused_without_a_row(airports, arguments):
     with pytest.raises(Refusal):
         request_read(**arguments)
     assert not ReadRequest.objects.exists()
+
+
+def test_last_queries_of_each_user_stay_without_answers_when_they_are_old(airports, monkeypatch):
+    monkeypatch.setattr(read_requests, "LAST_QUERIES", 2)
+    ada, bob = someone("ada", Role.VIEWER), someone("bob", Role.VIEWER)
+    queries = [asked("sql", "", arguments={"text": f"SELECT {n}"}, user=ada) for n in range(3)]
+    other = asked("sql", "", user=bob)
+    asked("sample", user=ada)
+    Job.objects.update(status="succeeded")
+    ReadRequest.objects.update(answer=SAMPLE)
+    read_requests.end_old_reads()
+    assert ReadRequest.objects.filter(answer__isnull=False).count() == 5
+    ReadRequest.objects.update(requested_at=timezone.now() - read_requests.KEPT_FOR * 2)
+    new = asked("sample", user=ada)
+    read_requests.end_old_reads()
+    assert set(ReadRequest.objects.values_list("pk", flat=True)) == {queries[1].pk, queries[2].pk, other.pk, new.pk}
+    assert not ReadRequest.objects.filter(answer__isnull=False).exists()

@@ -15,6 +15,7 @@ from loader.selectors.readable_results import readable_results
 from metadata.models import DatasetInput, QualityCheck, TargetDataset
 from metadata.services.quality import create_check
 from tests.architecture.world import person as someone
+from tests.elevata.web.forms import typed
 from tests.elevata.web.html import text_of
 from tests.elevata.web.pages import words
 from tests.loader.factories import EnvironmentFactory, LoadRunFactory, ReadRequestFactory, check_result
@@ -161,6 +162,14 @@ def test_check_now_requests_the_checks_of_the_dataset_or_one_of_them(reader: Cli
     reader.post(page_of(check.dataset, "reads/"), {"kind": "quality"})
     reader.post(page_of(check.dataset, "reads/"), {"kind": "quality", "check": check.key})
     assert [read.arguments for read in ReadRequest.objects.order_by("pk")] == [{}, {"check": str(check.key)}]
+
+
+def test_new_check_is_run_at_once_on_a_loaded_table(editor: Client, warehouse: TargetDataset):
+    place = f"/datasets/{warehouse.key}/checks/new/?kind=not_null"
+    form = typed(text_of(editor, place), having="severity", name="named", columns=["name"])
+    page = editor.post(place, form).url.partition("#")[0]
+    assert 'hx-trigger="load, submit"' in text_of(editor, page)
+    assert 'hx-trigger="load, submit"' not in text_of(editor, page)
 
 
 def test_results_of_check_now_link_the_failing_rows(reader: Client, check: QualityCheck):

@@ -12,7 +12,7 @@ from elevata.audit.models import ChangeLogEntry
 from loader.domain.sources.contract_comparison import NEW, Line, lines_as_text
 from loader.domain.sources.sampling import SampledColumn
 from loader.models import LoadRun
-from metadata.domain.types import BIGINT, STRING, DataType
+from metadata.domain.types import BIGINT, STRING, TIMESTAMP, DataType
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.services.sources import create_source_dataset
 from tests.elevata.web.forms import typed, words
@@ -236,6 +236,29 @@ def test_source_without_a_key_is_appended_unless_snapshots_are_chosen(
     source = SourceDataset.objects.get()
     assert not source.historize
     assert {dataset.schema.layer for dataset in source.generated.all()} == layers
+
+
+def test_table_of_a_database_is_read_from_a_watermark_on_if_it_is_chosen(editor: Client, shop: System):
+    System.objects.update(kind="jdbc", location="postgresql://reader@db.example.org/erp")
+    types = {"id": DataType(BIGINT), "name": DataType(STRING), "changed_at": DataType(TIMESTAMP)}
+    lines = [Line(NEW, name, type_, True, found=SampledColumn(name, type_, "")) for name, type_ in types.items()]
+    sent = {"name": "orders", "short_name": "orders", "location": "shop.orders", "format": "table"}
+    sent |= {"lines": lines_as_text(lines), "c0-key_ordinal": "1"}
+    for place, type_ in enumerate(types.values()):
+        sent |= {f"c{place}-take": "on", f"c{place}-type": str(type_)}
+    step = editor.post("/systems/shop/import/", sent | {"options": "{}"}).url
+    page = words(read(editor, step))
+    assert "All rows, at each load Only new and changed rows, by changed_at Only new and changed rows, by id" in page
+    summary = choose_load_type(editor, step, watermark="changed_at").url
+    assert "Rows to read Only new and changed rows, by changed_at" in words(read(editor, summary))
+    editor.post(summary, {"create_only": "yes"})
+    source = SourceDataset.objects.get()
+    assert source.intake == {"watermark": ["changed_at"]}
+    assert source.history_policy == {"input": "delta", "delete_detection": "key_list"}
+
+
+def test_files_are_not_offered_a_watermark(editor: Client, shop: System):
+    assert "Only new and changed rows" not in read(editor, choose_columns(editor, import_page(editor)).url)
 
 
 def test_debezium_topic_without_a_key_is_appended(editor: Client, shop: System):

@@ -7,8 +7,8 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.sources.intake import Intake
-from metadata.domain.types import parse
+from metadata.domain.sources.intake import FIELDS, Intake, possible_detections, proposed_watermarks
+from metadata.domain.types import DataType, parse
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "use" / "sources.md"
 COLUMNS = {
@@ -167,3 +167,25 @@ def test_key_list_is_refused_for_a_source_that_provides_its_keys(format_name: st
 
 def test_an_intake_follows_the_rename_of_a_column():
     assert Intake(("at", "id")).renamed({"at": "changed_at"}) == Intake(("changed_at", "id"))
+
+
+@pytest.mark.parametrize(
+    ("format_name", "options", "names"),
+    [
+        ("table", {}, ["updated_at", "booked_on", "amount", "id"]),
+        ("delta", {}, ["updated_at", "booked_on", "amount", "id"]),
+        ("delta", {"changes": True}, []),
+        ("rest", {}, []),
+        ("rest", {"incremental_parameter": "since"}, ["updated_at", "booked_on", "amount", "id"]),
+        ("csv", {}, []),
+    ],
+)
+def test_columns_that_grow_with_changes_are_proposed_as_watermarks(format_name: str, options: dict, names: list[str]):
+    types = {"id": "bigint", "amount": "integer", "name": "string", "booked_on": "date", "updated_at": "timestamp"}
+    columns = {name: DataType(type_) for name, type_ in types.items()}
+    assert proposed_watermarks(format_name, columns, ["id"], options) == names
+
+
+def test_deletes_are_found_by_keys_where_the_source_has_them():
+    assert possible_detections("table") == ("key_list", "window")
+    assert possible_detections("rest") == ("window",)

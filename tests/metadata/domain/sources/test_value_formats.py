@@ -24,6 +24,13 @@ from metadata.domain.sources.value_formats import NumberFormat, TimeFormat, Valu
         ("%Y-%m-%d %H:%M%z", "2024-01-01 00:30Z", "2024-01-01T00:30:00.000000Z"),
         ("%d-%b-%Y", "05-MAR-2024", "2024-03-05"),
         ("%-d %B %Y", "5 september 2024", "2024-09-05"),
+        ("%d. %b %Y", "05. Mär. 2024", "2024-03-05"),
+        ("%d. %b %Y", "05. MAI 2024", "2024-05-05"),
+        ("%-d %b %Y", "5 févr. 2024", "2024-02-05"),
+        ("%-d %B %Y", "5 AOÛT 2024", "2024-08-05"),
+        ("%-d. %B %Y", "5. Dezember 2024", "2024-12-05"),
+        ("%d.%m.%y", "05.03.69", "2069-03-05"),
+        ("%d.%m.%y", "05.03.70", "1970-03-05"),
         ("%d.%m.%Y %H:%M", "31.12.2024\u00a023:59", "2024-12-31T23:59:00.000000"),
         ("%d.%m.%Y %H:%M", "31.12.2024\u202f23:59", "2024-12-31T23:59:00.000000"),
         ("%d.%m.%Y %I:%M %p", "31.12.2024 11:00 pm", "2024-12-31T23:00:00.000000"),
@@ -47,6 +54,9 @@ def test_a_time_in_its_format_is_read(format_: str, text: str, standard: str):
         ("%d.%m.%Y %H:%M", "31.12.2024 24:00"),
         ("%d.%m.%Y %I:%M %p", "31.12.2024 13:00 PM"),
         ("%d.%m.%Y", "٣١.١٢.٢٠٢٤"),
+        ("%d. %b %Y", "05. Mrt. 2024"),
+        ("%d.%m.%y", "29.02.70"),
+        ("%d.%m.%y", "29.02.2024"),
     ],
 )
 def test_a_time_in_another_format_is_not_read(format_: str, text: str):
@@ -70,6 +80,32 @@ def test_a_number_with_its_separators_is_read(decimal: str, thousands: str, text
     assert NumberFormat(decimal, thousands).read(text) == standard
 
 
+def test_first_year_sets_the_century_of_years_of_two_digits():
+    read = ValueFormats.of({"date_format": "%d.%m.%y", "first_year": 1930}).reader("date")
+    assert [read(text) for text in ("01.02.29", "01.02.30")] == ["2029-02-01", "1930-02-01"]
+
+
+@pytest.mark.parametrize(
+    ("negative", "text", "standard"),
+    [
+        ("trailing", "1.234,50-", "-1234.50"),
+        ("trailing", "12", "12"),
+        ("trailing", "-12", "-12"),
+        ("trailing", "-12-", None),
+        ("trailing", "12+", None),
+        ("trailing", "(12)", None),
+        ("brackets", "(1.234,50)", "-1234.50"),
+        ("brackets", "-3", "-3"),
+        ("brackets", "(-3)", None),
+        ("brackets", "(3", None),
+        ("brackets", "12-", None),
+        ("", "12-", None),
+    ],
+)
+def test_negative_numbers_are_read_in_the_declared_way(negative: str, text: str, standard: str | None):
+    assert NumberFormat(",", ".", negative).read(text) == standard
+
+
 @pytest.mark.parametrize("text", ["1.23", "1234.5", "1.2345,6", "1,2,3", "12.34.567"])
 def test_a_number_with_other_separators_is_not_read(text: str):
     assert NumberFormat(",", ".").read(text) is None
@@ -83,7 +119,9 @@ def test_declared_boolean_words_replace_the_default_ones():
 @pytest.mark.parametrize(
     ("options", "field", "reason"),
     [
-        ({"date_format": "%d.%m.%y"}, "date_format", "a format like %d.%m.%Y"),
+        ({"date_format": "%d.%m.%y"}, "first_year", "is needed with %y"),
+        ({"date_format": "%d.%m.%y", "first_year": 0}, "first_year", "a year from 1 to 9900"),
+        ({"negative_numbers": "red"}, "negative_numbers", "trailing or brackets"),
         ({"date_format": "%d.%m"}, "date_format", "a format like"),
         ({"date_format": "%d.%m.%Y %H:%M"}, "date_format", "a format like"),
         ({"timestamp_format": "%d.%m.%Y"}, "timestamp_format", "a format like"),

@@ -51,6 +51,7 @@ FILES = (
         {"delimiter": ";", "decimal_separator": ",", "thousands_separator": ".", "encoding": "windows-1252"},
         "cp1252",
         {"Betrag": "decimal(18,2)", "Buchungstag": "string"},
+        ("date_format", "first_year"),
     ),
     Found(
         "german_bank_with_account_lines",
@@ -90,8 +91,8 @@ FILES = (
         "|4711    |Pumpe           |   1.234,000|    99,00-  |\n"
         "|4712    |Ventil          |      12,500|    15,50   |\n",
         {"delimiter": "|", "decimal_separator": ",", "thousands_separator": ".",
-         "ignored_columns": "(column 1), (column 6)"},
-        asks=("ignored_columns",),
+         "negative_numbers": "trailing", "ignored_columns": "(column 1), (column 6)"},
+        asks=("ignored_columns", "negative_numbers"),
     ),
     Found(
         "government_with_title_and_footnotes",
@@ -238,13 +239,24 @@ FILES = (
     Found(
         "negative_in_parentheses",
         "Account,Q1,Q2\nSales,\"1,200.50\",\"1,300.75\"\nCosts,\"(900.10)\",\"(850.20)\"\n",
-        {},
-        types={"Q1": "string"},
+        {"thousands_separator": ",", "negative_numbers": "brackets"},
+        types={"Q1": "decimal(18,2)"},
+        asks=("negative_numbers",),
     ),
-    Found("trailing_minus", "Konto;Saldo\n1000;12,50-\n1001;15,00\n", {"delimiter": ";"}, types={"Saldo": "string"}),
+    Found(
+        "trailing_minus",
+        "Konto;Saldo\n1000;12,50-\n1001;15,00\n",
+        {"delimiter": ";", "decimal_separator": ",", "negative_numbers": "trailing"},
+        types={"Saldo": "decimal(18,2)"},
+        asks=("negative_numbers",),
+    ),
     Found("currency_and_percent", "Item,Price,Rate\nA,$1.50,5%\nB,$2.75,7%\n", {}, types={"Price": "string"}),
     Found(
-        "short_dates", "Tag;Wert\n1.2.24;5\n13.11.24;6\n", {"delimiter": ";"}, types={"Tag": "string"},
+        "short_dates",
+        "Tag;Wert\n1.2.24;5\n13.11.24;6\n",
+        {"delimiter": ";"},
+        types={"Tag": "string"},
+        asks=("date_format", "first_year"),
     ),
     Found(
         "compact_dates",

@@ -9,7 +9,7 @@ from loader.domain.sources.file_detection.character_sets import detect_character
 from loader.domain.sources.file_detection.detect import detect_csv
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.model import Detected, FileSample
-from loader.domain.sources.file_detection.numbers import detect_separators
+from loader.domain.sources.file_detection.numbers import detect_negative_numbers, detect_separators
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.times import detect_time_formats
 from loader.domain.sources.file_detection.truth_words import detect_truth_words
@@ -43,6 +43,13 @@ def test_header_of_two_lines():
     assert [column.target_name for column in result.columns] == [
         "sales_north", "sales_south", "returns_north", "returns_south",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_records_end_with_cr_or_lf_or_both(end: str):
+    result = detected(end.join(("id;name", "1;a", "2;b", "")))
+    assert (result.options, result.questions) == ({"delimiter": ";"}, ())
+    assert [(column.name, str(column.type)) for column in result.columns] == [("id", "integer"), ("name", "string")]
 
 
 def test_delimiter_at_the_end_of_records_is_no_column():
@@ -289,11 +296,64 @@ def test_another_column_settles_the_separator():
         (["12-Jan-2026"], {"date_format": "%d-%b-%Y"}),
         (["31.12.2026 23:59"], {"timestamp_format": "%d.%m.%Y %H:%M"}),
         (["12/31/2026 11:59 PM"], {"timestamp_format": "%m/%d/%Y %I:%M %p"}),
-        (["31/12/26"], {}),
+        (["12. Jan. 2026", "03. Mai 2026"], {"date_format": "%d. %b %Y"}),
+        (["5. März 2026", "24. Dezember 2026"], {"date_format": "%-d. %B %Y"}),
+        (["03 févr. 2026", "14 août 2026"], {"date_format": "%d %b %Y"}),
+        (["3 mars 2026", "14 juillet 2026"], {"date_format": "%-d %B %Y"}),
+        (["Jan. 5, 2026", "May 12, 2026"], {"date_format": "%b %-d, %Y"}),
     ],
 )
 def test_formats_of_dates_that_values_show(values: list[str], options: dict):
     assert detect_time_formats({"a": values}, is_american=False) == (options, [])
+
+
+@pytest.mark.parametrize(
+    ("values", "formats"),
+    [
+        (["31.12.26", "01.02.69"], (None, "%d.%m.%y")),
+        (["12/31/26"], (None, "%m/%d/%y")),
+        (["01/02/26"], (None, "%d/%m/%y", "%m/%d/%y")),
+        (["12-JAN-26"], (None, "%d-%b-%y")),
+        (["98-12-31"], (None, "%y-%m-%d")),
+    ],
+)
+def test_century_of_years_of_two_digits_is_asked(values: list[str], formats: tuple):
+    options, questions = detect_time_formats({"day": values}, is_american=False)
+    assert options == {}
+    assert [question.option for question in questions] == ["date_format", "first_year"]
+    assert (questions[0].candidates, questions[1].candidates) == (formats, (1970, 1930, 2000, 1900))
+
+
+def test_examples_show_a_year_of_two_digits_in_each_century():
+    _, (_, century) = detect_time_formats({"geburtstag": ["31.12.26", "01.02.85"]}, is_american=False)
+    assert century.candidates == (1930, 1900, 1970, 2000)
+    assert century.examples[0] == "31.12.26 is 31 December 2026"
+    assert century.examples[1] == "31.12.26 is 31 December 1926"
+
+
+def test_dates_with_other_names_of_months_stay_texts_and_are_asked():
+    options, questions = detect_time_formats({"dia": ["12 enero 2026", "3 marzo 2026"]}, is_american=False)
+    assert options == {}
+    assert [(question.option, question.candidates) for question in questions] == [("date_format", (None,))]
+    assert questions[0].examples == ("12 enero 2026 is a text",)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "candidates"),
+    [
+        (["12,50-", "15,00"], {"negative_numbers": "trailing"}, ("trailing", None)),
+        (["(1,250.00)", "12.50"], {"negative_numbers": "brackets"}, ("brackets", None)),
+        (["12,50-", "15,00", "(3,20)"], {"negative_numbers": "trailing"}, ("trailing", "brackets", None)),
+        (["2-", "1", "3"], {}, (None, "trailing")),
+        (["(100)", "(200)"], {}, (None, "brackets")),
+        (["(030)", "(040)"], {}, None),
+        (["-12.5", "3"], {}, None),
+        (["a-", "b"], {}, None),
+    ],
+)
+def test_signs_after_or_around_numbers_are_detected(values: list[str], options: dict, candidates: tuple | None):
+    read, questions = detect_negative_numbers({"saldo": values})
+    assert (read, [question.candidates for question in questions]) == (options, [candidates] if candidates else [])
 
 
 @pytest.mark.parametrize(
