@@ -54,6 +54,7 @@ class FileReading:
                 record.check(self.wanted, self.options.ignored)
                 if not names.keys() >= record.values.keys():
                     names |= dict.fromkeys(record.values)
+                warning = warning or record.note
                 texts |= record.texts
                 objects |= record.objects
             if not rows and self.format == XML and self.options.row_tag:

@@ -58,6 +58,7 @@ class XlsxSheets:
 
     def __init__(self, packed: zipfile.ZipFile):
         self._packed = packed
+        self.merged: list[str] = []  # areas of merged cells, of the sheet whose bounds were read
         folder = main_folder(packed)
         workbook = part_named(packed, posixpath.join(folder, "workbook.xml"))
         targets = related_parts(packed, folder, "workbook.xml")
@@ -91,7 +92,10 @@ class XlsxSheets:
                 filled.add(row, column)
             elif kind == "row":
                 row, column = _row_number(attributes, row), 0
+            elif kind == "mergeCell":
+                self.merged.append(attributes.get("ref", ""))
 
+        self.merged = []
         parse(self._packed, self._part(sheet), element)
         return filled.bounds()
 

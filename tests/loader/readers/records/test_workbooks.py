@@ -295,6 +295,30 @@ def test_cells_with_a_format_but_no_value_are_ignored():
     assert values_of(formatted) == ["7"]
 
 
+# --- merged cells
+
+
+def merged(*areas: str, **options: Any) -> str:
+    """Return the warning about a sheet of the columns ``id`` and ``v`` with six rows and these merged areas."""
+    content = workbook({"S": [["id", "v"], *([key, 1] for key in "abcde")]})
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        sheet = packed.read(SHEET_PART).decode()
+    listed = "".join(f'<mergeCell ref="{area}"/>' for area in areas)
+    sheet = sheet.replace("</sheetData>", f"</sheetData><mergeCells>{listed}</mergeCells>")
+    content = rewritten(content, SHEET_PART, sheet)
+    summary = FileReading("xlsx", ReadingOptions.of("xlsx", options), ()).summary(("file:a.xlsx", content))
+    return summary["warning"]
+
+
+def test_cells_that_are_merged_over_several_rows_are_named_by_a_warning():
+    assert merged("A2:A3", "B5:B6").startswith("a.xlsx: 2 areas of cells merged over several rows (A2:A3, B5:B6)")
+    assert "(A1:B2)" in merged("A1:B2")
+    for area in ("A2:B2", "D2:D3", "A6:A9"):
+        assert merged(area) == "", area
+    assert merged("A2:A3", range="A4:B6") == ""
+    assert "(A3:A5)" in merged("A3:A5", range="A4:B6")
+
+
 # --- other formats by the same reader
 
 ROWS = [
