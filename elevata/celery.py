@@ -19,6 +19,4 @@ if settings.CELERY_BROKER_URL.startswith("filesystem://"):
     (settings.BROKER_FOLDER / "messages").mkdir(parents=True, exist_ok=True)
 
 # Only the sweep is an entry of Celery beat; it starts the load runs of due schedules, which are rows.
-app.conf.beat_schedule = {
-    "sweep": {"task": "loader.tasks.sweep", "schedule": SteadySchedule(15.0), "options": {"expires": 15}}
-}
+app.conf.beat_schedule = {"sweep": {"task": "loader.tasks.sweep", "schedule": SteadySchedule(15.0)}}

@@ -5,6 +5,7 @@ share the worker's runners, and so their JVMs.
 """
 
 import threading
+from time import monotonic
 
 from celery import shared_task, signals
 
@@ -16,6 +17,9 @@ from loader.schedules import runs as schedule_runs
 
 _guard = threading.Lock()
 _workplace: Workplace | None = None
+# Sweeps are due every 15 seconds. Messages that follow one another faster have waited for a worker.
+_LEAST_SECONDS_BETWEEN_SWEEPS = 5.0
+_swept_at = float("-inf")
 
 
 def workplace() -> Workplace:
@@ -37,11 +41,23 @@ def perform(job_pk: int) -> None:
 def sweep() -> None:
     """Start due schedules, send lost wake-ups again, mark work of dead workers lost, check the data of waiting ones.
 
-    The checks come last, since each may take seconds.
+    The checks come last, since each may take seconds. One sweep answers all messages that waited for this worker.
     """
+    if not _is_sweep_due():
+        return
     schedule_runs.start_due()
     cleanup.sweep()
     schedule_runs.check_waiting()
+
+
+def _is_sweep_due() -> bool:
+    global _swept_at
+    with _guard:
+        now = monotonic()
+        if now - _swept_at < _LEAST_SECONDS_BETWEEN_SWEEPS:
+            return False
+        _swept_at = now
+    return True
 
 
 @signals.worker_init.connect

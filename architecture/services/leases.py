@@ -19,7 +19,7 @@ from architecture.permissions import must_be_permitted, on_behalf_of, place_of_e
 from architecture.selectors.dataset_states import dataset_names
 from elevata.accounts.roles import Permission
 from elevata.audit.services.change_log import record_change
-from elevata.core.database import silent
+from elevata.core.database import shared_now, silent
 from elevata.jobs import states
 
 _FREE = {"holder_kind": "", "holder_id": "", "holder_attempt": 0, "taken_at": None, "heartbeat_at": None}
@@ -48,7 +48,7 @@ class Held:
     def renew(self) -> bool:
         """Renew the leases; return False if the holder has lost one."""
         mine = _of(self.environment, self.holder)
-        return not self.count or mine.update(heartbeat_at=timezone.now()) == self.count
+        return not self.count or mine.update(heartbeat_at=shared_now()) == self.count
 
     def release(self) -> None:
         """Release the remaining leases."""
@@ -87,7 +87,7 @@ def take_leases(
                 holder_attempt=holder.attempt,
                 fence=F("fence") + 1,
                 taken_at=now,
-                heartbeat_at=now,
+                heartbeat_at=shared_now(),
             )
         )
         if not taken:

@@ -12,7 +12,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from architecture.domain.refusals import Refused
@@ -30,6 +29,7 @@ from architecture.views.refusals import ForBuilders, as_shown
 from architecture.views.reports import PER_PAGE
 from elevata.accounts.permissions import may, may_somewhere
 from elevata.accounts.roles import Permission
+from elevata.core.database import shared_now
 from elevata.core.errors import ProductError
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
@@ -227,7 +227,7 @@ def _live(request: HttpRequest, execution: Execution) -> tuple[str, str, str]:
         heartbeat_at=execution.heartbeat_at,
         phase=execution.phase,
         workers=workers,
-        now=timezone.now(),
+        now=shared_now(),
     )
     gone = wait is not None and wait.code == states.GONE
     planned = execution.operations.filter(status="planned").order_by("ordinal")

@@ -33,6 +33,9 @@ _outage_at = float("-inf")
 # Seconds by which the clock is ahead of the monotonic one. It changes if the clock is set, or the machine slept.
 _ahead: float | None = None
 _CLOCK_MOVED_SECONDS = 5.0
+# Time of the database server, and the time by the monotonic clock at which it was read.
+_server_time: tuple[datetime, float] | None = None
+_SERVER_TIME_KEPT_SECONDS = 10.0
 # Heartbeats in the future by row, each with the time by the monotonic clock when it was first seen.
 _seen_ahead: dict[tuple[str, int], tuple[datetime, float]] = {}
 _MOST_AHEAD = 10_000
@@ -80,21 +83,53 @@ def retried(write: Callable[[], T], *, patience: float = PATIENCE_SECONDS) -> T:
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
+def shared_now() -> datetime:
+    """Return the time by the clock that all processes share: that of the database server.
+
+    Heartbeats are written and compared by it, because clocks of several machines differ. All processes that use a
+    SQLite database are on one machine, and so have one clock.
+    """
+    global _server_time
+    if connection.vendor == "sqlite":
+        return timezone.now()
+    known = _server_time
+    if known is None or time.monotonic() - known[1] > _SERVER_TIME_KEPT_SECONDS:
+        known, before = _read_server_time(), known
+        if before is not None and abs(_elapsed(known) - _elapsed(before)) > timedelta(seconds=_CLOCK_MOVED_SECONDS):
+            log.warning("the database server's clock moved; no work counts as lost for a while")
+            _note_outage()
+        _server_time = known
+    return _elapsed(known)
+
+
+def _read_server_time() -> tuple[datetime, float]:
+    # Not by Django's cursor: pages are tested for the number of their queries.
+    connection.ensure_connection()
+    with connection.wrap_database_errors, connection.connection.cursor() as cursor:
+        read_at = time.monotonic()
+        return cursor.execute("SELECT clock_timestamp()").fetchone()[0], read_at
+
+
+def _elapsed(known: tuple[datetime, float]) -> datetime:
+    """Return the server's time now, from the time that was read from it."""
+    return known[0] + timedelta(seconds=time.monotonic() - known[1])
+
+
 def silent_before(limit: timedelta) -> datetime:
     """Return the time before which heartbeats are older than ``limit``.
 
     For the same period after an outage that this process noticed, no heartbeat is too old, because none could be
     written. A clock that was set counts as an outage, as does a machine that slept.
     """
-    return _EARLIEST if _was_out(limit) else timezone.now() - limit
+    return _EARLIEST if _was_out(limit) else shared_now() - limit
 
 
 def ahead_of(limit: timedelta) -> datetime:
     """Return the time after which heartbeats are in the future by more than ``limit``.
 
-    Such heartbeats were written before the clock was set back, or by a machine whose clock is ahead (``is_silent``).
+    Such heartbeats were written before the clock was set back (``is_silent``).
     """
-    return _LATEST if _was_out(limit) else timezone.now() + limit
+    return _LATEST if _was_out(limit) else shared_now() + limit
 
 
 def is_silent(row: Any, limit: timedelta) -> bool:

@@ -13,7 +13,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from elevata.core.database import is_silent, retried
+from elevata.core.database import is_silent, retried, shared_now
 from elevata.core.processes import is_gone
 from elevata.jobs import states
 from elevata.jobs.models import Job
@@ -47,7 +47,7 @@ class Attempt:
 
     def write(self, **fields: Any) -> None:
         """Write fields of the job, and a heartbeat. Raise Fenced."""
-        if not self.own_job().update(heartbeat_at=timezone.now(), **fields):
+        if not self.own_job().update(heartbeat_at=shared_now(), **fields):
             raise Fenced
 
     def heartbeat(self) -> str:
@@ -99,7 +99,7 @@ class Attempt:
             # The error of a cancelled job names the user who cancelled it.
             error=job.error if status == states.CANCELED else error,
             finished_at=now,
-            heartbeat_at=now,
+            heartbeat_at=shared_now(),
             phase="",
             exclusive=None,
         )
@@ -124,7 +124,7 @@ def claim(*, job_pk: int, worker: str, keep_start: bool = False, phase: str = WA
             status=states.RUNNING,
             attempt=F("attempt") + 1,
             claimed_by=worker,
-            heartbeat_at=now,
+            heartbeat_at=shared_now(),
             started_at=Coalesce(F("started_at"), now) if keep_start else now,
             finished_at=None,
             error=None,

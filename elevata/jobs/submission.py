@@ -19,9 +19,8 @@ from elevata.jobs.services import wait
 
 log = logging.getLogger(__name__)
 
+# Messages do not expire: a worker would drop each one as expired if its clock were ahead of the sender's.
 WAKE_JOB = "loader.tasks.perform"
-# Messages expire after this time: by then the sweep has sent another one.
-EXPIRES_SECONDS = 120
 
 J = TypeVar("J", bound=Job)
 
@@ -86,7 +85,7 @@ def _send(task: str, row_id: int) -> str:
     try:
         with current_app.connection_for_write() as connection:
             connection.ensure_connection(max_retries=1, interval_start=0.1, timeout=5)
-            current_app.send_task(task, args=[row_id], expires=EXPIRES_SECONDS, connection=connection, retry=False)
+            current_app.send_task(task, args=[row_id], connection=connection, retry=False)
     except Exception as error:
         log.warning("the broker does not answer: %s", error)
         return _reason(error)

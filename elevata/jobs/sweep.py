@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.utils import timezone
-
+from elevata.core.database import shared_now
 from elevata.jobs.models import Job, Worker
 from elevata.jobs.registry import LANES, handler_of, queued_for
 from elevata.jobs.services import mark_lost
@@ -33,7 +32,7 @@ def sweep_jobs(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
         woken.append(job)
     if woken:
         note_woken()
-    Worker.objects.filter(heartbeat_at__lt=timezone.now() - _WORKER_KEPT_FOR).delete()
+    Worker.objects.filter(heartbeat_at__lt=shared_now() - _WORKER_KEPT_FOR).delete()
     return Swept(tuple(lost), tuple(woken))
 
 

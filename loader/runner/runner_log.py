@@ -6,6 +6,7 @@ worker logs them, too, for log collectors.
 """
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -26,12 +27,36 @@ _KNOWN_FOR, _ALONE_FOR = 60.0, 2.0
 _WORKERS_OWN = logging.getLogger("loader.engine")
 
 
+log = logging.getLogger(__name__)
+
+
+class LogFile(RotatingFileHandler):
+    """Log file that warns once if it cannot be written, as on a full disk, instead of a traceback for each line."""
+
+    _has_failed = _was_failing = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record."""
+        self._was_failing, self._has_failed = self._has_failed, False
+        super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is that of logging
+        """Warn of an error that the record before did not have."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._has_failed = True
+        if not self._was_failing:
+            log.warning("the runner's log %s cannot be written: %s", self.baseFilename, error)
+
+
 class RunnerLog:
     """Log file, rotated by size with one backup. Only one thread may write at a time."""
 
     def __init__(self, file: Path):
         file.parent.mkdir(parents=True, exist_ok=True)
-        self._file = RotatingFileHandler(file, maxBytes=_LONGEST_FILE, backupCount=1, encoding="utf-8", delay=True)
+        self._file = LogFile(file, maxBytes=_LONGEST_FILE, backupCount=1, encoding="utf-8", delay=True)
         self._file.setFormatter(import_string(settings.LOGGING["formatters"]["lines"]["()"])())
         self._is_collected = settings.LOG_FORMAT == "json"
 

@@ -12,7 +12,7 @@ from django.db import close_old_connections, connection
 from django.utils import timezone
 
 from architecture.services.environments import current_environment
-from elevata.core.database import retried
+from elevata.core.database import retried, shared_now
 from elevata.core.processes import process_name
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
@@ -137,7 +137,7 @@ class Workplace:
 
     def _record_heartbeat(self) -> None:
         now = timezone.now()
-        alive = {"heartbeat_at": now, "runner_pid": self.runner.pid}
+        alive = {"heartbeat_at": shared_now(), "runner_pid": self.runner.pid}
         Worker.objects.update_or_create(name=self.name, defaults=alive, create_defaults={"started_at": now, **alive})
 
     def _publish_in_new_runner(self) -> None:

@@ -177,7 +177,8 @@ def _record_reader(name: str) -> _Reader:
             used, questions = value_questions({column: values[n] for n, column in enumerate(names)})
         columns = _columns_of_texts(names, values, used or {})
         whole = len(records) <= rows
-        sample = sampled(columns, values, whole=whole, typed=False, where=path.name, options=used)
+        notes = [record.note for record in records if record.note]
+        sample = sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=used)
         return replace(sample, questions=questions)
 
     return read

@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from elevata.core.words import counted
-from loader.domain.sources.encodings import c1_warning, has_c1_controls
+from loader.domain.sources.encodings import c1_warning, has_c1_controls, joined_files_warning
 from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.repeated_headers import BYTE_ORDER_MARK
 from loader.domain.sources.sampling import SampledColumn, Value, suggest_key
 from metadata.domain.sources.formats import label_of
 
@@ -115,6 +116,9 @@ def sampled(
     controls = 0 if typed else sum(any(map(has_c1_controls, filter(None, row))) for row in zip(*values, strict=True))
     if controls:
         notes = (*notes, c1_warning(counted(controls, "row")))
+    marks = 0 if typed or not values else sum((value or "").startswith(BYTE_ORDER_MARK) for value in values[0])
+    if marks:
+        notes = (*notes, joined_files_warning(counted(marks, "row")))
     places, evidence = suggest_key([column.name for column in columns], values)
     if key:
         places = tuple(place for name in key for place, column in enumerate(columns) if column.name == name)

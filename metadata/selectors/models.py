@@ -115,16 +115,17 @@ def readable(dataset: TargetDataset) -> Readable:
     head = (dataset, str(dataset), dataset.active)
     if dataset.history_of is None:
         shown = _shown(dataset)
-        return Readable(*head, tuple(map(_of_table, shown)), (), rows, _identities(shown), _made_of(dataset, rows))
+        read = _of_model if dataset.select else _of_table
+        return Readable(*head, tuple(map(read, shown)), (), rows, _identities(shown), _made_of(dataset, rows))
     shown = history_columns(dataset)
     dated = time_type(
         HistoryPolicy.from_dict(described.history_policy),
         {column.name: str(column.type) for column in described.columns.all()},
     )
-    data = tuple(_of_history(each) for each in shown if each.column is not None or each.purpose in _DATA)
+    data = tuple(_of_table(each) for each in shown if each.column is not None or each.purpose in _DATA)
     versions = (*data, ReadColumn(VALID_FROM, dated, False, True), ReadColumn(VALID_TO, dated, True, True))
     made_of = _made_of(described, rows, of_history=True)
-    return Readable(*head, tuple(map(_of_history, shown)), versions, rows, _identities(shown), made_of)
+    return Readable(*head, tuple(map(_of_table, shown)), versions, rows, _identities(shown), made_of)
 
 
 def _identities(shown: Sequence[ShownColumn]) -> dict[object, str]:
@@ -184,13 +185,18 @@ def _shown(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
     )
 
 
-def _of_table(shown: ShownColumn) -> ReadColumn:
+def _of_model(shown: ShownColumn) -> ReadColumn:
+    """Return a column of a model, whose SELECT gives all rows of its table."""
     nullable = shown.column.nullable if shown.column is not None else shown.purpose not in _KEYS
     return ReadColumn(shown.name, shown.type, nullable, _is_technical(shown))
 
 
-def _of_history(shown: ShownColumn) -> ReadColumn:
-    """Return a column of a history, in which versions before a column was added have no value of it."""
+def _of_table(shown: ShownColumn) -> ReadColumn:
+    """Return a column of a table or history that loads write.
+
+    Only keys have a value in every row. Another column that may not be NULL has none in versions, and in rows of a
+    delta, that are older than the column, nor in rows whose newer values are in quarantine.
+    """
     is_key = shown.column is not None and shown.column.role == TargetColumn.Role.BUSINESS_KEY
     return ReadColumn(shown.name, shown.type, not is_key and shown.purpose not in _KEYS, _is_technical(shown))
 

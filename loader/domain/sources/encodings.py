@@ -20,6 +20,15 @@ def c1_warning(counted_rows: str) -> str:
     )
 
 
+def joined_files_warning(counted_rows: str) -> str:
+    """Return the warning about rows that begin with a byte order mark; ``counted_rows`` is their number in words."""
+    return (
+        f"{counted_rows} with a byte order mark (U+FEFF) at the beginning, loaded as they are: this is nearly always a "
+        "file that was joined of several, and the first value of such a row has one character more than it shows. "
+        "Deliver the files one by one."
+    )
+
+
 def encoding_hint(encoding: str) -> str:
     """Return what to do about bytes that are invalid in a source's encoding."""
     return f"Set the option encoding of the source to the file's encoding, or deliver the file in {encoding}."

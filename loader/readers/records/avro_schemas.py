@@ -17,6 +17,9 @@ TIME_MILLIS, TIME_MICROS = "time-millis", "time-micros"
 TIMESTAMP_NANOS, LOCAL_NANOS = "timestamp-nanos", "local-timestamp-nanos"
 # Logical types that Spark does not know, by the type that stores them.
 CONVERTED = {TIME_MILLIS: "int", TIME_MICROS: "long", TIMESTAMP_NANOS: "long", LOCAL_NANOS: "long"}
+# Logical types of dates and times, by the type that stores them. Of another type, they are to be ignored.
+_INSTANTS = ("timestamp-millis", "timestamp-micros", "local-timestamp-millis", "local-timestamp-micros")
+_STORED = CONVERTED | {"date": "int"} | dict.fromkeys(_INSTANTS, "long")
 _PRECISION = 38
 # Unions that Spark widens to one type.
 _WIDENED = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
@@ -169,7 +172,7 @@ def logical_of(kind: Any) -> str:
     logical = kind.get("logicalType", "") if isinstance(kind, dict) else ""
     if logical == "decimal":
         return logical if kind_of(kind) in ("bytes", "fixed") and _is_decimal(kind) else ""
-    return logical if CONVERTED.get(logical, kind_of(kind)) == kind_of(kind) else ""
+    return logical if _STORED.get(logical, kind_of(kind)) == kind_of(kind) else ""
 
 
 def _is_decimal(kind: dict[str, Any]) -> bool:

@@ -1,7 +1,8 @@
 """Readers of the formats that are read record by record in Python."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -9,7 +10,9 @@ from urllib.parse import quote
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
+from loader.readers.records.content import too_large
 from loader.readers.records.json_documents import read_json
+from loader.readers.records.memory import MOST_MEMORY, limited_memory
 from loader.readers.records.values import Record
 from loader.readers.records.xml_documents import mixed_kinds, read_xml, without_rows
 from metadata.domain.sources.formats import JSON, XLSX, XML
@@ -51,6 +54,7 @@ class FileReading:
                 record.check(self.wanted, self.options.ignored)
                 if not names.keys() >= record.values.keys():
                     names |= dict.fromkeys(record.values)
+                warning = warning or record.note
                 texts |= record.texts
                 objects |= record.objects
             if not rows and self.format == XML and self.options.row_tag:
@@ -58,6 +62,9 @@ class FileReading:
                     warning = without_rows(stored, _shown(file), self.options.row_tag)
         except Refusal as refusal:
             return {"refusal": refusal.as_json()}
+        except MemoryError:
+            message = f"record {rows + 1:,} takes more than {MOST_MEMORY >> 30} GB of memory to read"
+            return {"refusal": replace(too_large(_shown(file), message, MOST_MEMORY), row=rows + 1).as_json()}
         return {"rows": rows, "names": list(names), "texts": texts, "objects": objects, "warning": warning}
 
     def rows(self, file: tuple[str, bytes | None]) -> Iterator[tuple[str, int, dict[str, str | None]]]:
@@ -67,7 +74,8 @@ class FileReading:
             yield uri, record.number, dict(record.values)
 
     def _records(self, file: tuple[str, bytes | None]) -> Iterator[Record]:
-        with self._opened(file) as stored:
+        # The library of workbooks would end the process; limits of cells and bytes bound its memory.
+        with self._opened(file) as stored, nullcontext() if self.format == XLSX else limited_memory():
             yield from READERS[self.format](stored, _shown(file), self.options, self.wanted)
 
     @staticmethod

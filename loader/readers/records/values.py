@@ -25,7 +25,8 @@ class Record:
     """Values of one record by column. ``number`` is its position in the file, in the unit of the format.
 
     ``faults`` has the refusal of each value that cannot be read, by column; ``texts`` and ``objects`` are columns whose
-    values have these kinds, in a format that does not distinguish them by its notation (XML).
+    values have these kinds, in a format that does not distinguish them by its notation (XML). ``note`` is a warning
+    about the file, with its first record.
     """
 
     number: int
@@ -33,6 +34,7 @@ class Record:
     faults: Mapping[str, Refusal] = field(default_factory=dict)
     texts: frozenset[str] = frozenset()
     objects: frozenset[str] = frozenset()
+    note: str = ""
 
     def check(self, wanted: Sequence[str], ignored: frozenset[str]) -> None:
         """Raise the refusal of a value that cannot be read in a column that is wanted; all are if none is named."""

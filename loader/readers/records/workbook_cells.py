@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from loader.readers.records.values import Value
 
-# Kinds of stored cells. PLAIN are texts and truth values as the library gives them.
+# Kinds of stored cells. PLAIN are texts and truth values as the library gives them; ``text`` may be empty then.
 NUMBER, DATE, DURATION, ERROR, TEXT, PLAIN = "number", "date", "duration", "error", "text", ""
 UNCALCULATED = "uncalculated"  # a formula without a result
 UNREAD_DATE, NO_DATE = "unread date", "no date"  # numbers that the library may read as the other of the two
@@ -126,6 +126,10 @@ _NOT_WHOLE = "Save the workbook in a spreadsheet program and deliver it again."
 _AS_XLSX = "Save the workbook as .xlsx in a spreadsheet program and deliver that file."
 _CORRECT_DATE = "Correct the cell, or deliver the date as text."
 
+_HALF = "has half of a surrogate pair, which no program can store"
+_WHOLE_TEXT = "Deliver whole characters: the writer has cut a text within one."
+
+_HALF_OF_A_PAIR = re.compile("[\ud800-\udfff]")
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 _DIGIT = re.compile(r"[0-9]")
 _EXACT = 1 << 53  # Whole numbers of this size and larger are not certain in a float.
@@ -149,6 +153,8 @@ def text_of_cell(value: Any, stored: Stored | None) -> Value | CellFault:
             case str() if "\0" in value:  # No text has NUL: the library read UTF-16 in another encoding.
                 text = value.replace("\0", "")
                 return CellFault(text, "has a text in UTF-16 that was read in another encoding", _AS_XLSX)
+            case str() | None if not value and stored is not None and stored.text.strip():
+                return CellFault(stored.text, "has a text that is not read", _NOT_WHOLE)
             case str() | None if stored is not None or not value:
                 return value or None
         return CellFault(str(value), "has a value that the file does not store in this cell", _NOT_WHOLE)
@@ -166,6 +172,8 @@ def _of_stored(value: Any, stored: Stored) -> Value | CellFault:
             return _of_number(value, text)
         case "unread date":
             return CellFault(text, f"has {text} in the format of a date, which is read as a number", _AS_XLSX)
+        case "text" if _HALF_OF_A_PAIR.search(text):
+            return CellFault(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), _HALF, _WHOLE_TEXT)
         case "text":
             return text or None
         case "date":
@@ -181,6 +189,8 @@ def _of_number(value: Any, digits: str) -> Value | CellFault:
     match value:
         case bool() | str() | None:
             return CellFault(digits, f"has the number {digits}, which is not read as a number", _NOT_WHOLE)
+        case float() | int() if float(digits) < value or float(digits) > value:
+            return CellFault(digits, f"has the number {digits}, which is read as {value}", _NOT_WHOLE)
         case float() | int():
             return number_text(float(value), digits)
         case timedelta():

@@ -8,12 +8,13 @@ import io
 import struct
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Protocol
 from xml.parsers import expat
 
 from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, PasswordError
 
+from elevata.core.words import counted
 from loader.contract.refusals import Refusal
 from loader.readers.records.content import UNREADABLE, too_large, unreadable, whole
 from loader.readers.records.headers import header_names
@@ -77,7 +78,10 @@ def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted:
                 raise too_large(shown, message, MOST_CELLS)
             else:
                 rows = _rows(workbook.get_sheet_by_name(name), bounds, sheets.rows(name), options.range)
-            yield from _records(rows, shown, options, wanted)
+            note = _note_of_merged_cells(sheets, shown, bounds, options)
+            for record in _records(rows, shown, options, wanted):
+                yield replace(record, note=note) if note else record
+                note = ""
     except (PasswordError, EncryptedWorkbook) as error:
         raise _password_refusal(shown) from error
     except CalamineError as error:
@@ -89,6 +93,28 @@ def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted:
         if type(error).__name__ != "PanicException":
             raise
         raise unreadable(shown, f"it is no whole workbook: {error}") from error
+
+
+def _note_of_merged_cells(sheets: Sheets, shown: str, bounds: Bounds | None, options: ReadingOptions) -> str:
+    """Return a warning about cells of ``.xlsx`` that are merged over several rows that are read; empty if none are."""
+    if not isinstance(sheets, XlsxSheets) or bounds is None:
+        return ""
+    left, top, right, bottom = range_of(options.range or "") or (1, 1, None, None)
+    over_rows = []
+    for area in sheets.merged:
+        first_column, first, last_column, last = range_of(area) or (1, 1, None, None)
+        if last is None or last_column is None or last == first:
+            continue
+        is_left_or_right = last_column < left or first_column > min(bounds.right, right or bounds.right)
+        if not is_left_or_right and last > top and first < min(bounds.bottom, bottom or bounds.bottom):
+            over_rows.append(area)
+    if not over_rows:
+        return ""
+    return (
+        f"{shown}: {counted(len(over_rows), 'area')} of cells merged over several rows "
+        f"({', '.join(over_rows[:3])}): only the first row of each has the value, and the others have none. Undo the "
+        "merging and fill each row, if they are to have it."
+    )
 
 
 def _stored_sheets(content: bytes, shown: str) -> Sheets:

@@ -6,6 +6,7 @@ before it.
 
 import posixpath
 import zipfile
+from collections.abc import Mapping
 from xml.parsers import expat
 
 from loader.readers.records.values import local_name
@@ -14,13 +15,24 @@ from loader.readers.records.workbook_cells import (
     ERROR,
     FILLED,
     NUMBER,
+    PLAIN,
+    TEXT,
     UNCALCULATED,
     Bounds,
     BoundsSoFar,
     Stored,
     StoredRows,
 )
-from loader.readers.records.workbook_parts import PartMissing, elements, main_folder, parse, part_named, related_parts
+from loader.readers.records.workbook_parts import (
+    PartMissing,
+    elements,
+    has_part,
+    main_folder,
+    parse,
+    part_named,
+    related_parts,
+)
+from loader.readers.records.workbook_texts import decoded_strings, decoded_text
 from metadata.domain.sources.option_kinds import column_number
 
 _CONTENTS = ("v", "f", "is")
@@ -46,6 +58,7 @@ class XlsxSheets:
 
     def __init__(self, packed: zipfile.ZipFile):
         self._packed = packed
+        self.merged: list[str] = []  # areas of merged cells, of the sheet whose bounds were read
         folder = main_folder(packed)
         workbook = part_named(packed, posixpath.join(folder, "workbook.xml"))
         targets = related_parts(packed, folder, "workbook.xml")
@@ -57,6 +70,8 @@ class XlsxSheets:
         settings = elements(packed, workbook, "calcPr")
         # Set by programs that write formulas and do not calculate them; some of them store 0 as each result.
         self._is_uncalculated = any(entry.get("fullCalcOnLoad") in _TRUE for entry in settings)
+        strings = posixpath.join(folder, "sharedStrings.xml")
+        self._decoded = decoded_strings(packed, part_named(packed, strings)) if has_part(packed, strings) else {}
 
     def _part(self, sheet: str) -> str:
         if sheet not in self._paths:
@@ -77,13 +92,16 @@ class XlsxSheets:
                 filled.add(row, column)
             elif kind == "row":
                 row, column = _row_number(attributes, row), 0
+            elif kind == "mergeCell":
+                self.merged.append(attributes.get("ref", ""))
 
+        self.merged = []
         parse(self._packed, self._part(sheet), element)
         return filled.bounds()
 
     def rows(self, sheet: str) -> StoredRows:
         """Yield number and filled cells, by column from 1, of each row."""
-        reader = _SheetReader(self._is_uncalculated)
+        reader = _SheetReader(self._decoded, is_uncalculated=self._is_uncalculated)
         with self._packed.open(self._part(sheet)) as unpacked:
             while piece := unpacked.read(_CHUNK):
                 yield from reader.feed(piece)
@@ -109,14 +127,15 @@ def _position(attributes: dict[str, str], row: int, column: int) -> tuple[int, i
 class _SheetReader:
     """Parser of one sheet, fed in pieces."""
 
-    def __init__(self, is_uncalculated: bool):
-        self._is_uncalculated = is_uncalculated
+    def __init__(self, decoded: Mapping[str, str], *, is_uncalculated: bool):
+        self._decoded, self._is_uncalculated = decoded, is_uncalculated
         self._row = self._column = 0
         self._cells: dict[int, Stored] = {}
         self._finished: list[tuple[int, dict[int, Stored]]] = []
         self._type, self._has_formula, self._is_filled = "n", False, False
         self._value: list[str] | None = None
-        self._is_value = False
+        self._runs: list[list[str]] = []  # texts of the cell itself, each in pieces
+        self._is_value = self._is_run = self._is_phonetic = False
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -133,7 +152,7 @@ class _SheetReader:
         if kind == "c":
             self._row, self._column = _position(attributes, self._row, self._column)
             self._type, self._has_formula, self._is_filled = attributes.get("t", "n"), False, False
-            self._value = None
+            self._value, self._runs = None, []
         elif kind == "v":
             self._value, self._is_value = [], True
         elif kind == "row":
@@ -142,10 +161,17 @@ class _SheetReader:
             self._has_formula = True
         elif kind == "is":
             self._is_filled = True
+        elif kind == "t" and not self._is_phonetic:
+            self._is_run = True
+            self._runs.append([])
+        elif kind == "rPh":
+            self._is_phonetic = True
 
     def _text(self, text: str) -> None:
         if self._is_value and self._value is not None:
             self._value.append(text)
+        elif self._is_run:
+            self._runs[-1].append(text)
 
     def _end(self, name: str) -> None:
         kind = local_name(name) if ":" in name else name
@@ -155,6 +181,10 @@ class _SheetReader:
                 self._cells[self._column] = stored
         elif kind == "v":
             self._is_value = False
+        elif kind == "t":
+            self._is_run = False
+        elif kind == "rPh":
+            self._is_phonetic = False
         elif kind == "row" and self._cells:
             self._finished.append((self._row, self._cells))
 
@@ -168,6 +198,12 @@ class _SheetReader:
                 return Stored(UNCALCULATED if is_placeholder else NUMBER, text)
             case "d" if text:
                 return Stored(DATE, text)
+            case "s" if text is not None and text in self._decoded:
+                return Stored(TEXT, self._decoded[text])
+            case "str" | "inlineStr" if text or self._runs:
+                runs = ["".join(pieces) for pieces in self._runs or [self._value or []]]
+                decoded = decoded_text(runs)
+                return Stored(PLAIN, "".join(runs)) if decoded is None else Stored(TEXT, decoded)
             case "str" if self._has_formula and text is not None:
                 return FILLED
         if self._has_formula and not text:

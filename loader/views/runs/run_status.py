@@ -23,6 +23,7 @@ from architecture.models import Execution
 from architecture.permissions import who_answers
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.core.database import shared_now
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.web.paging import one_page
@@ -90,7 +91,7 @@ class RunState:
             heartbeat_at=run.heartbeat_at,
             phase=run.phase,
             workers=workers,
-            now=timezone.now(),
+            now=shared_now(),
         )
         return cls(run, parts_of(rows), executions_of(run), newest or 0, workers, wait)
 

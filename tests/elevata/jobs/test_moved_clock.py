@@ -14,8 +14,9 @@ from architecture.services.leases import Holder, take_leases
 from elevata.core import database
 from elevata.jobs.models import Worker
 from elevata.jobs.registry import live_workers
-from elevata.jobs.services import mark_lost
+from elevata.jobs.services import Attempt, mark_lost
 from elevata.jobs.states import LOST_AFTER
+from elevata.jobs.sweep import sweep_jobs
 from loader.models import LoadRun
 from loader.selectors.loads import leases_in_force
 from tests.loader.factories import LoadRunFactory
@@ -25,12 +26,17 @@ ELSEWHERE = "another-machine:1"
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Clocks of the process that notices outages."""
+    """Clocks of the process that notices outages; the clock of the database server is right."""
     now = SimpleNamespace(wall=1_000_000.0, steady=500.0)
+    started, began = timezone.now(), now.steady
     fake = SimpleNamespace(time=lambda: now.wall, monotonic=lambda: now.steady)
     monkeypatch.setattr(database, "time", fake)
     monkeypatch.setattr(database, "_ahead", None)
     monkeypatch.setattr(database, "_seen_ahead", {})
+    monkeypatch.setattr(database, "_server_time", None)
+    monkeypatch.setattr(
+        database, "_read_server_time", lambda: (started + timedelta(seconds=now.steady - began), now.steady)
+    )
     return now
 
 
@@ -55,15 +61,40 @@ def test_a_clock_that_is_adjusted_slowly_is_no_outage(clock):
         clock.wall, clock.steady = clock.wall + 4, clock.steady + 2
 
 
+@pytest.mark.services
+@pytest.mark.django_db
+@pytest.mark.parametrize("hours", [1, -1])
+def test_worker_with_another_clock_neither_takes_nor_loses_the_work_of_other_workers(monkeypatch, hours):
+    """The clock of the database server counts, in heartbeats and in their age."""
+    theirs = LoadRunFactory(
+        status="running", heartbeat_at=timezone.now(), claimed_by=ELSEWHERE, attempt=1, finished_at=None
+    )
+    now = timezone.now
+    monkeypatch.setattr(timezone, "now", lambda: now() + timedelta(hours=hours))
+    assert mark_lost() == []
+    Attempt(theirs.pk, 1).write()
+    assert abs(LoadRun.objects.get().heartbeat_at - now()) < timedelta(minutes=1)
+    Worker.objects.create(name="w", started_at=now(), heartbeat_at=now())
+    assert sweep_jobs().lost == ()
+    assert [worker.name for worker in live_workers()] == ["w"]
+
+
+@pytest.mark.services
+def test_a_database_server_whose_clock_was_set_counts_as_an_outage(clock, monkeypatch):
+    assert counts_heartbeats()
+    (at, _), (clock.wall, clock.steady) = database._read_server_time(), (clock.wall + 11, clock.steady + 11)
+    monkeypatch.setattr(database, "_read_server_time", lambda: (at - timedelta(hours=1), clock.steady))
+    assert database.shared_now() == at - timedelta(hours=1)
+    assert not counts_heartbeats()
+
+
 FUTURE = timedelta(hours=1)
 KEYS = ["5e1f9a10-0000-4000-8000-000000000001"]
 
 
 def work_in_future() -> LoadRun:
     """Return a run with a heartbeat in the future; its lease has one, too."""
-    run = LoadRunFactory(
-        status="running", heartbeat_at=timezone.now() + FUTURE, claimed_by=ELSEWHERE, finished_at=None
-    )
+    run = LoadRunFactory(status="running", heartbeat_at=timezone.now() + FUTURE, claimed_by=ELSEWHERE, finished_at=None)
     take_leases(environment=current_environment(), dataset_keys=KEYS, holder=Holder("execution", 7, 1))
     Lease.objects.update(heartbeat_at=timezone.now() + FUTURE)
     return run
@@ -107,7 +138,7 @@ def test_worker_with_a_heartbeat_in_the_future_is_alive_while_it_changes_and_sil
     assert live_workers() == [worker]
     clock.wall, clock.steady = clock.wall + 21, clock.steady + 21
     assert not live_workers()
-    Worker.objects.update(heartbeat_at=timezone.now())
+    Worker.objects.update(heartbeat_at=database.shared_now())
     assert live_workers() == [worker]
 
 

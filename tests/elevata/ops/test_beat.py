@@ -23,5 +23,8 @@ def test_schedule_interval_is_never_exceeded(last, due, next_in):
     assert tuple(SteadySchedule(15.0, nowfun=lambda: NOW, app=app).is_due(last)) == (due, next_in)
 
 
-def test_sweep_uses_the_steady_schedule():
-    assert isinstance(app.conf.beat_schedule["sweep"]["schedule"], SteadySchedule)
+def test_sweep_uses_the_steady_schedule_and_its_messages_do_not_expire():
+    """A worker whose clock is ahead of the scheduler's would drop a message that expires."""
+    sweep = app.conf.beat_schedule["sweep"]
+    assert isinstance(sweep["schedule"], SteadySchedule)
+    assert "options" not in sweep

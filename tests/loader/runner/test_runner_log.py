@@ -11,7 +11,7 @@ import pytest
 from elevata.core.log_context import about
 from loader.contract.protocol import Said
 from loader.runner.child_process import ChildOutput, Lines
-from loader.runner.runner_log import Subjects
+from loader.runner.runner_log import LogFile, Subjects
 from tests.loader.processes import wait_until
 from tests.loader.runner.test_supervisor import OBSERVE, READ, finished
 
@@ -227,6 +227,16 @@ def test_error_while_writing_a_line_does_not_stop_the_reader(caplog):
     os.close(writing)
     output.join(5)
     assert messages == ["one", "two"]
+
+
+def test_log_file_on_a_full_disk_is_one_warning(caplog, capsys):
+    file, line = LogFile("/dev/full", mode="w", delay=True), logging.makeLogRecord({"msg": "a line"})
+    for _ in range(3):
+        file.handle(line)
+    (warning,) = caplog.messages
+    assert warning.startswith("the runner's log /dev/full cannot be written")
+    assert "No space left" in warning
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_log_file_is_rotated_when_it_exceeds_its_size(runner, script, monkeypatch):

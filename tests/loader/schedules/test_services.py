@@ -201,6 +201,7 @@ def test_load_timestamp_of_a_scheduled_run_is_its_start_time(airports):
 
 def test_sweep_starts_due_schedules(airports, monkeypatch):
     monkeypatch.setattr("elevata.jobs.submission._send", lambda task, pk: "")
+    monkeypatch.setattr(tasks, "_swept_at", float("-inf"))
     due(nightly())
     tasks.sweep()
     assert LoadRun.objects.count() == 1

@@ -221,10 +221,13 @@ def test_two_schedulers_start_one_run(orders: SourceDataset, monkeypatch):
     assert LoadRun.objects.count() == 1
 
 
-def test_sweep_checks_waiting_schedules(orders: SourceDataset):
-    schedule = waiting_schedule(orders)
-    tasks.sweep()
-    assert fresh(schedule).waiting["checked_at"]
+def test_sweep_checks_waiting_schedules_once_for_messages_that_waited_for_the_worker(orders, monkeypatch):
+    schedule, checks = waiting_schedule(orders), []
+    monkeypatch.setattr(tasks, "_swept_at", float("-inf"))
+    monkeypatch.setattr(schedule_runs, "check_waiting", lambda: checks.append(check_waiting()))
+    for _ in range(3):
+        tasks.sweep()
+    assert (bool(fresh(schedule).waiting["checked_at"]), len(checks)) == (True, 1)
 
 
 def test_wait_check_with_an_error_is_logged_and_stored(orders: SourceDataset, monkeypatch, caplog):

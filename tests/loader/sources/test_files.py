@@ -110,6 +110,13 @@ def test_control_characters_of_a_wrong_encoding_are_noted(tmp_path: Path):
     assert [note for note in sample.notes if "1 row with control characters" in note and "windows-1252" in note]
 
 
+def test_byte_order_mark_within_a_joined_file_is_noted(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", "\ufeffid,name\na,x\n\ufeffb,y\n")
+    assert sample.values[0] == ("a", "\ufeffb")
+    assert [note for note in sample.notes if "1 row with a byte order mark" in note]
+    assert "byte order mark" not in " ".join(sampled(tmp_path / "b.csv", "\ufeffid,name\na,x\n").notes)
+
+
 def test_without_a_header_columns_are_numbered(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "1,x\n2,y\n", options={"header": False})
     assert types(sample) == {"column_1": "integer", "column_2": "string"}

@@ -63,6 +63,17 @@ def test_columns_follow_from_the_select(orders, bizcore) -> None:
     assert columns(model(bizcore)) == {"id": "bigint", "customer": "string", "twice": "decimal(12,2)"}
 
 
+def test_only_keys_of_a_loaded_table_are_never_null_in_a_model(orders, bizcore) -> None:
+    """Rows that were loaded before a column was added, and are not delivered again, have no value of it."""
+    targets.create_target_column(dataset=orders, name="changed", type="timestamp", nullable=False)
+    known = "coalesce(customer, '?') AS known"
+    first = model(bizcore, "first", f"SELECT id, changed, {known}, orders_key AS k FROM rawcore.orders")
+    second = model(bizcore, "second", "SELECT id, changed, known, k FROM bizcore.first")
+    for each in (first, second):
+        nullable = dict(TargetColumn.objects.filter(dataset=each).values_list("name", "nullable"))
+        assert nullable == {"id": False, "changed": True, "known": False, "k": False}
+
+
 def test_inputs_are_the_datasets_and_columns_read(orders, bizcore) -> None:
     sales = model(bizcore)
     assert [item.upstream for item in sales.inputs.all()] == [orders]

@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from elevata.core.words import counted
 from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.contract.refusals import Refusal
-from loader.domain.sources.encodings import c1_warning, encoding_hint
+from loader.domain.sources.encodings import c1_warning, encoding_hint, joined_files_warning
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.repeated_headers import (
     BYTE_ORDER_MARK,
@@ -140,6 +140,7 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
             F.count_if(opened.is_empty_record).alias("empty"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
             F.count_if(any_of(_has_c1_controls(opened, source))).alias("controls"),
+            F.count_if(any_of(_begins_with_mark(opened))).alias("marks"),
             *(F.count_if(fault_class.condition).alias(f"fault_{i}") for i, fault_class in enumerate(fault_classes)),
             *(count.alias(f"ambiguous_{i}") for i, count in enumerate(ambiguous)),
             *(F.count_if(opened.cut(name)).alias(f"cut_{i}") for i, name in enumerate(cut)),
@@ -156,6 +157,8 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
     warnings += tuple(quote_warnings)
     if totals["controls"]:
         warnings += (c1_warning(counted(totals["controls"], "row")),)
+    if totals["marks"]:
+        warnings += (joined_files_warning(counted(totals["marks"], "row")),)
     warnings += tuple(
         f"{counted(totals[f'cut_{i}'], 'value')} of {name} have digits below microseconds, which were cut."
         for i, name in enumerate(cut)
@@ -175,6 +178,14 @@ def _has_c1_controls(opened: Opened, source: SourceSpec) -> list[Column]:
     return [
         (F.octet_length(text) > F.char_length(text)) & F.rlike(text, F.lit("[\\x{80}-\\x{9f}]")) for text in texts
     ]
+
+
+def _begins_with_mark(opened: Opened) -> list[Column]:
+    """Return the conditions that a row of a text format begins with a byte order mark; that of a file is no value."""
+    if not opened.is_text:
+        return []
+    first = sorted({group.names[0] for group in opened.groups if group.names})
+    return [F.startswith(opened.column(name), F.lit(BYTE_ORDER_MARK)) for name in first if name in opened.names]
 
 
 def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> CheckResult:

@@ -201,6 +201,18 @@ def test_control_characters_of_a_wrong_encoding_are_loaded_with_a_warning(spark,
     assert delivery.warnings == ()
 
 
+def test_byte_order_mark_within_a_joined_file_is_loaded_with_a_warning(spark, put):
+    """The mark at the beginning of a file is no value."""
+    first, joined = "\ufeffid,name,n\na,x,1\n", "\ufeffid,name,n\nb,\ufeffy,1\n\ufeffc,z,2\n"
+    put("day/1.csv", first)
+    delivery = read_delivery(spark, source_of(put("day/2.csv", joined).replace("2.csv", "*.csv")))
+    keys = {row["id"] for row in delivery.frame.collect()}
+    delivery.release()
+    assert keys == {"a", "b", "\ufeffc"}
+    (warning,) = delivery.warnings
+    assert warning.startswith("1 row with a byte order mark")
+
+
 @pytest.mark.parametrize("header", ["id,name,n", "id, name,n ", "\ufeffid,name,n"])
 def test_record_that_repeats_the_header_is_refused_with_its_line(spark, put, header):
     contract = (KEY, DeliveredColumn("k-name", "name", "string"))

@@ -7,7 +7,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from loader.readers.records.avro_schemas import AvroSchema
+from loader.readers.records.avro_schemas import AvroSchema, logical_of
 
 REPEATED = [{"name": "x", "type": "int"}, {"name": "X", "type": "int"}]
 COLOUR = {"type": "enum", "name": "colour", "symbols": ["red"]}
@@ -125,6 +125,15 @@ def test_union_of_numbers_with_a_logical_type_is_a_problem_of_its_column(kind: A
 def test_decimal_that_is_none_is_read_as_bytes(attributes: dict[str, Any]):
     schema = schema_of({"d": {"type": "bytes", "logicalType": "decimal"} | attributes})
     assert (problem(schema, "d"), schema.for_spark) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("logical", "stored", "other"),
+    [("date", "int", "long"), ("timestamp-millis", "long", "int"), ("local-timestamp-micros", "long", "string")],
+)
+def test_logical_type_of_a_type_that_cannot_store_it_is_ignored(logical: str, stored: str, other: str):
+    assert logical_of({"type": stored, "logicalType": logical}) == logical
+    assert logical_of({"type": other, "logicalType": logical}) == ""
 
 
 def test_recursive_type_with_repeated_fields_is_left_out_for_spark():

@@ -4,6 +4,7 @@ import bz2
 import datetime as dt
 import gzip
 import io
+import resource
 import zipfile
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from loader.contract.refusals import Refusal
-from loader.readers.records import content, json_documents, workbooks, xml_documents
+from loader.readers.records import content, json_documents, memory, workbooks, xml_documents
 from loader.readers.records.headers import check_typed_names, header_names, repeated_fields
 from loader.readers.records.readers import READERS, FileReading, united_warnings
 from metadata.domain.sources.reading_options import ReadingOptions
@@ -519,6 +520,23 @@ def test_xml_record_over_the_size_limit_is_refused(monkeypatch):
     monkeypatch.setattr(xml_documents, "LARGEST_RECORD", 1000)
     refusal = refused("xml", f"<r>\n<i>{'x' * 2000}</i></r>")
     assert (refusal.code, refusal.row) == ("TOO_LARGE", 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("json", '[{"id": 1}, {"id": 2, "v": [' + "[]," * 2_000_000 + "[]]}]"),
+        ("xml", "<r><i><id>1</id></i><i>" + '<a b=""/>' * 800_000 + "</i></r>"),
+    ],
+)
+def test_record_that_takes_too_much_memory_is_refused_with_its_number(monkeypatch, kind, text):
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    monkeypatch.setattr(memory, "MOST_MEMORY", 32 << 20)
+    reading = FileReading(kind, ReadingOptions.of(kind, {}), ())
+    refusal = Refusal.from_json(reading.summary((f"file:a.{kind}", text.encode()))["refusal"])
+    assert (refusal.code, refusal.row, "record 2 takes more than" in refusal.message) == ("TOO_LARGE", 2, True)
+    assert reading.summary((f"file:a.{kind}", b"[]" if kind == "json" else b"<r/>"))["rows"] == 0
+    assert resource.getrlimit(resource.RLIMIT_AS) == limits
 
 
 def test_the_content_is_read_in_pieces():

@@ -12,6 +12,7 @@ import pytest
 from loader.contract.refusals import Refusal
 from loader.readers.records.readers import FileReading
 from loader.readers.records.workbook_cells import FILLED, NUMBER, CellFault, Stored, text_of_cell
+from loader.readers.records.workbook_texts import decoded_strings
 from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.readers.records.binary_workbooks import Error, Formula, compound_file, ods, xls, xlsb
 from tests.loader.readers.records.test_records import SHEET_PART, records, refused, rewritten
@@ -58,7 +59,79 @@ def test_text_that_the_library_decodes_wrongly_is_refused():
     assert (fault.text, fault.problem) == ("mpg", "has a text in UTF-16 that was read in another encoding")
 
 
+# --- texts
+
+
+def with_shared_strings(*strings: str) -> bytes:
+    """Return a workbook with the column ``v`` of these shared strings, each as the XML in its ``si`` element."""
+    cells = [f'<c t="s"><v>{number}</v></c>' for number, _ in enumerate(strings)]
+    shared = "".join(f"<si>{text}</si>" for text in strings)
+    content = io.BytesIO(sheet_of(*cells))
+    with zipfile.ZipFile(content, "a") as packed:
+        packed.writestr("xl/sharedStrings.xml", f"<sst>{shared}</sst>")
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("a_x000D_b", "a\rb"),
+        ("_x0009_", "\t"),
+        ("_x00e9_", "é"),
+        ("_xFFFF_", "\uffff"),
+        ("_x2028_", "\u2028"),
+        ("caf_x00E9__x2019_s", "café\u2019s"),
+        ("a_x0000_b", "a\0b"),
+        ("_xD83D__xDE00_", "😀"),
+        ("_x005F_x000D_", "_x000D_"),
+        ("_x005F_xFFFF_", "_xFFFF_"),
+        ("_x005F_x2028__x2028_", "_x2028_\u2028"),
+        ("_x005F_x005F_x2028_", "_x005F\u2028"),
+        ("_X2028_", "_X2028_"),
+        ("_x202_", "_x202_"),
+    ],
+)
+def test_escaped_characters_of_a_text_are_decoded_once(written: str, expected: str):
+    cell, formula = f'<c t="inlineStr"><is><t>{written}</t></is></c>', f'<c t="str"><f>A1</f><v>{written}</v></c>'
+    assert values_of(sheet_of(cell, formula)) == [expected] * 2
+    run = f"<r><t>{written}</t></r>"
+    assert values_of(with_shared_strings(f"<t>{written}</t>", f"{run}{run}")) == [expected, expected * 2]
+    for write in (xls, xlsb, ods):
+        assert values_of(write([["v"], [written]])) == [written]
+
+
+def test_escape_spans_no_runs_and_is_no_part_of_a_phonetic_text():
+    runs, phonetic = "<r><t>_xD83D_</t></r><r><t>_xDE00_ _x20</t></r><r><t>28_</t></r>", "<rPh><t>_x2028_</t></rPh>"
+    assert values_of(with_shared_strings(runs + phonetic)) == ["😀 _x2028_"]
+    assert values_of(sheet_of(f'<c t="inlineStr"><is>{runs}{phonetic}</is></c>')) == ["😀 _x2028_"]
+
+
+def test_shared_string_in_utf_16_with_an_escape_is_decoded():
+    part = "<?xml version='1.0' encoding='UTF-16'?><sst><si><t>_x005F_x2028__x2028_</t></si></sst>".encode("utf-16")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as packed:
+        packed.writestr("xl/sharedStrings.xml", part)
+    with zipfile.ZipFile(content) as packed:
+        assert decoded_strings(packed, "xl/sharedStrings.xml") == {"0": "_x2028_\u2028"}
+
+
+def test_escaped_half_of_a_surrogate_pair_is_refused_with_its_cell():
+    for content in (with_shared_strings("<t>_xD83D_</t>"), sheet_of('<c t="str"><v>_xDE00_</v></c>')):
+        refusal = refusal_of(content)
+        assert (refusal.code, refusal.row, refusal.column) == ("UNREADABLE_CELL", 2, "v")
+        assert "half of a surrogate pair" in refusal.message
+
+
+@pytest.mark.parametrize("cell", ['<c t="str"><v><![CDATA[12]]></v></c>', '<c t="inlineStr"><v>q</v></c>'])
+def test_text_that_the_library_gives_as_an_empty_cell_is_refused(cell: str):
+    assert "a text that is not read" in refusal_of(sheet_of(cell)).message
+
+
 # --- numbers
+
+
+def test_number_that_the_library_reads_in_part_is_refused():
+    assert "has the number 12, which is read as 1" in refusal_of(sheet_of("<c><v>1<!-- c -->2</v></c>")).message
 
 
 @pytest.mark.parametrize(
@@ -220,6 +293,30 @@ def test_cells_with_a_format_but_no_value_are_ignored():
         sheet = packed.read(SHEET_PART).decode()
     formatted = rewritten(content, SHEET_PART, sheet.replace("</sheetData>", row.replace("<v/>", "") + "</sheetData>"))
     assert values_of(formatted) == ["7"]
+
+
+# --- merged cells
+
+
+def merged(*areas: str, **options: Any) -> str:
+    """Return the warning about a sheet of the columns ``id`` and ``v`` with six rows and these merged areas."""
+    content = workbook({"S": [["id", "v"], *([key, 1] for key in "abcde")]})
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        sheet = packed.read(SHEET_PART).decode()
+    listed = "".join(f'<mergeCell ref="{area}"/>' for area in areas)
+    sheet = sheet.replace("</sheetData>", f"</sheetData><mergeCells>{listed}</mergeCells>")
+    content = rewritten(content, SHEET_PART, sheet)
+    summary = FileReading("xlsx", ReadingOptions.of("xlsx", options), ()).summary(("file:a.xlsx", content))
+    return summary["warning"]
+
+
+def test_cells_that_are_merged_over_several_rows_are_named_by_a_warning():
+    assert merged("A2:A3", "B5:B6").startswith("a.xlsx: 2 areas of cells merged over several rows (A2:A3, B5:B6)")
+    assert "(A1:B2)" in merged("A1:B2")
+    for area in ("A2:B2", "D2:D3", "A6:A9"):
+        assert merged(area) == "", area
+    assert merged("A2:A3", range="A4:B6") == ""
+    assert "(A3:A5)" in merged("A3:A5", range="A4:B6")
 
 
 # --- other formats by the same reader

@@ -44,6 +44,10 @@ def csv_of(text: str) -> str:
     return f"id,v\n{text}\n"
 
 
+def text_cell(text: str) -> str:
+    return f'<c t="inlineStr"><is><t>{text}</t></is></c>'
+
+
 FIXED = {"columns": "id:1-2, v:3-7"}
 EBCDIC = FIXED | {"encoding": "IBM500"}
 SHIFT_JIS = '<?xml version="1.0" encoding="Shift_JIS"?><r><i><v>日本</v></i></r>'
@@ -97,6 +101,9 @@ CASES = (
         (None, "1"),
         {"null_string": "#N/A"},
     ),
+    Case("xlsx", "an escaped character, `_x2019_`", sheet_of(text_cell("a_x2019_")), ("a\u2019",)),
+    Case("xlsx", "the text of an escape, `_x005F_x2019_`", sheet_of(text_cell("_x005F_x2019_")), ("_x2019_",)),
+    Case("xlsx", "an escaped half of a surrogate pair", sheet_of(text_cell("_xD83D_")), "UNREADABLE_CELL"),
     Case("xlsx", "a password", compound_file("EncryptedPackage", b"x"), "PASSWORD"),
     Case("xlsx", "`.xls`", xls([["v"], [1.5], [dt.date(2026, 1, 2)]]), ("1.5", "2026-01-02")),
     Case("xlsx", "`.xlsb`", xlsb([["v"], [1.5], [dt.date(2026, 1, 2)]]), ("1.5", "2026-01-02")),
