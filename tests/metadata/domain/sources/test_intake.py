@@ -7,7 +7,7 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.sources.intake import FIELDS, Intake, possible_detections, proposed_watermarks
+from metadata.domain.sources.intake import Intake, possible_detections, proposed_watermarks
 from metadata.domain.types import DataType, parse
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "use" / "sources.md"
