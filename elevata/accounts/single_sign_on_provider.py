@@ -24,7 +24,7 @@ TIMEOUT = 10  # seconds
 _CACHE_SECONDS = 3600  # seconds
 # A provider that did not answer is not asked again for this time.
 _FAILED_SECONDS = 5
-# Whoever is not signed in can cause requests to the provider: at most so many threads of a process wait for it.
+# Who is not signed in can cause requests to the provider: at most so many threads of a process wait for it.
 _MOST_AT_ONCE, _WAIT_SECONDS = 2, 2.0
 _slots = BoundedSemaphore(_MOST_AT_ONCE)
 

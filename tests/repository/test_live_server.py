@@ -2,21 +2,23 @@
 
 from threading import Event, Thread
 
-from django.core.signals import request_finished, request_started
+from django.dispatch import Signal
 
 from tests.fixtures.live_server import RequestsOfServer
 
+STARTED, FINISHED = Signal(), Signal()
+
 
 def answer(when: Event, begun: Event) -> None:
-    request_started.send(sender=answer, environ={})
+    STARTED.send(sender=answer)
     begun.set()
     when.wait()
-    request_finished.send(sender=answer)
+    FINISHED.send(sender=answer)
 
 
 def test_request_that_a_thread_answers_is_waited_for():
     when, begun = Event(), Event()
-    with RequestsOfServer() as requests:
+    with RequestsOfServer(STARTED, FINISHED) as requests:
         thread = Thread(target=answer, args=(when, begun))
         thread.start()
         begun.wait()
@@ -27,6 +29,6 @@ def test_request_that_a_thread_answers_is_waited_for():
 
 
 def test_request_of_a_test_client_is_not_waited_for():
-    with RequestsOfServer() as requests:
-        request_started.send(sender=RequestsOfServer, environ={})
+    with RequestsOfServer(STARTED, FINISHED) as requests:
+        STARTED.send(sender=RequestsOfServer)
         assert requests.wait(0)
