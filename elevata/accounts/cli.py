@@ -5,6 +5,7 @@ Commands print errors as one line on stderr without a traceback, and return the 
 does not have are replaced.
 """
 
+import errno
 import json
 import os
 import pwd
@@ -145,8 +146,7 @@ class ProductCommand(BaseCommand):
         except Exception as error:
             if show_traceback:
                 raise
-            message = f"{type(error).__name__}: {error} (an error of the program; --traceback shows where)"
-            self._end(CommandExit(FAILED, message, "program_error"))
+            self._end(program_error(error))
         finally:
             connections.close_all()
 
@@ -173,6 +173,16 @@ def printable(text: str, out: Any) -> str:
     except UnicodeEncodeError:
         return text.replace("→", "->").encode(encoding, "backslashreplace").decode(encoding)
     return text
+
+
+def program_error(error: Exception) -> CommandExit:
+    """Return the end of a command after an error that it does not expect, as of a full disk."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        place = f" ({error.filename})" if error.filename else ""
+        message = f"no space is left on a disk that the command writes to{place}: make room there, then run it again"
+        return CommandExit(FAILED, message, "disk_full")
+    message = f"{type(error).__name__}: {error} (an error of the program; --traceback shows where)"
+    return CommandExit(FAILED, message, "program_error")
 
 
 def _database_problem(error: Exception) -> str:

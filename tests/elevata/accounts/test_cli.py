@@ -1,12 +1,13 @@
 """Tests of the shared behaviour of the product's commands."""
 
+import errno
 import json
 from io import StringIO
 
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from elevata.accounts.cli import ProductCommand, json_text, printable
+from elevata.accounts.cli import ProductCommand, json_text, printable, program_error
 
 OWN = sorted(name for name, app in get_commands().items() if app in ("metadata", "architecture", "loader"))
 
@@ -48,3 +49,10 @@ def test_printable_keeps_characters_the_terminal_supports(encoding: str | None):
 def test_json_text_stays_valid_in_every_encoding(encoding: str):
     written = json_text({"said": SAID}, Terminal(encoding))
     assert json.loads(written.encode(encoding)) == {"said": SAID}
+
+
+def test_command_names_a_full_disk():
+    end = program_error(OSError(errno.ENOSPC, "No space left on device", "/data/broker/x"))
+    assert end.code == "disk_full"
+    assert "no space is left on a disk that the command writes to (/data/broker/x)" in str(end)
+    assert program_error(OSError(errno.EIO, "failed")).code == "program_error"

@@ -3,17 +3,22 @@
 Which offsets a run reads is decided without a broker (tests/loader/domain/sources/test_message_feeds.py).
 """
 
+import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from architecture.domain.tables import raw_table
 from loader.domain.reference import ReferenceEngine
 from loader.engine.loads import load
 from tests.fixtures.spark import by_night
 from tests.loader.topics import CDC, Topic
+from tests.readers.environment import readers_python
+from tests.readers.test_matrix_spark import answered
 from tests.services.kafka import event
 
 pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=120)]
@@ -189,6 +194,53 @@ def test_a_new_partition_is_read_from_its_start_and_a_new_topic_is_refused(items
     items.options |= {"lost_offsets": "earliest"}
     message = f"{items.topic} was deleted and created again: it is read from its earliest message on."
     assert items.run("r4", 3)[1]["warnings"] == [message]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("phase", ["reading and checking", "writing raw", "comparing"])
+def test_topic_that_is_deleted_during_a_load_is_loaded_whole_or_not_at_all(items, broker, monkeypatch, tmp_path, phase):
+    """DuckDB reads raw and history afterwards."""
+    first, second = range(1, 41), range(41, 3_041)
+    broker.send(items.topic, [sent("c", key, f"v{key}", key) for key in first])
+    assert items.run("r1", 0)[0] == "succeeded"
+    broker.send(items.topic, [sent("c", key, f"v{key}", key) for key in second])
+
+    monkeypatch.setattr(Topic, "_record", calling_at(phase, lambda: broker.delete(items.topic)))
+    status, raw, rawcore = items.run("r2", 1)
+    whole = status == "succeeded"
+    if not whole:
+        items.sequence -= 1
+        error = raw.get("error") or rawcore["error"]
+        assert error["code"] in {"OFFSETS_EXPIRED", "SOURCE_GONE", "MISSING_TOPIC"}, error
+    check_messages(items, tmp_path / "tables.json", range(1, 3_041) if whole else first)
+
+    broker.create_again(items.topic, 2)
+    broker.send(items.topic, [sent("c", 9_999, "later", 9_999)])
+    assert items.refused("r3", 2)["code"] == "TOPIC_REPLACED"
+
+
+def calling_at(phase: str, action: Callable[[], None]) -> Callable[..., None]:
+    """Return a recorder of events that calls the action once, as a dataset reaches a phase."""
+    called = []
+
+    def record(self: Topic, event: str, **fields: Any) -> None:
+        if not called and fields.get("phase") == phase:
+            called.append(event)
+            action()
+        self.events.append({"event": event} | fields)
+
+    return record
+
+
+def check_messages(items: Topic, listed: Path, keys: range) -> None:
+    """Check raw and the open versions of the history by what DuckDB reads."""
+    tables = {"raw": items.table(raw_table(items.raw_state)), "history": items.table(items.history_spec)}
+    listed.write_text(json.dumps({name: table.location for name, table in tables.items()}))
+    answer = answered(readers_python(), "read_tables.py", listed)["DuckDB"]
+    values = {f"v{key}" for key in keys}
+    for name in tables:
+        assert len(answer[name]) == len(keys), (name, answer[name][:2])
+        assert {value for row in answer[name] for value in row if value in values} == values
 
 
 def test_only_committed_messages_are_read(items, broker):

@@ -1,0 +1,36 @@
+"""Clock of processes that a test moves, while the machine's own clock stays.
+
+The processes load a library that answers all questions for the time of day; monotonic clocks stay. Python, Java and
+SQLite ask it. The library is compiled by the machine's C compiler.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.services.process import ServerProblem
+
+SOURCE = Path(__file__).with_name("moved_clock.c")
+
+
+class MovedClock:
+    """Clock of the processes that are started with ``environment``."""
+
+    def __init__(self, folder: Path) -> None:
+        compiler = shutil.which("cc")
+        if compiler is None:
+            raise ServerProblem("clocks of processes cannot be moved here: there is no C compiler (cc)")
+        self._library, self._file = folder / "moved_clock.so", folder / "seconds_ahead"
+        subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", self._library, SOURCE], check=True)
+        self.move(0)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"LD_PRELOAD": str(self._library), "ELEVATA_TEST_CLOCK": str(self._file)}
+
+    def move(self, seconds: int) -> None:
+        """Set the clock to the machine's time and so many seconds; they may be negative."""
+        written = self._file.with_suffix(".new")
+        written.write_text(str(seconds))
+        os.replace(written, self._file)
