@@ -42,7 +42,8 @@ class Basis:
     ``desired`` has the environment's stable keys; ``warnings`` name those that differ in the metadata, each with the
     key of its dataset. ``through`` is the last link of the audit chain sealed before the metadata was read,
     ``followed`` the last logic of retained histories, by their keys. Dropped tables count as absent. With
-    ``plans_feature_drops``, table features that some readers lack are dropped; an undo leaves them.
+    ``plans_feature_drops``, table features that some readers lack are dropped; an undo leaves them. ``others`` are the
+    applied states of datasets that an undo leaves alone, whose histories may be built from those that it changes.
     """
 
     environment: Environment
@@ -55,6 +56,7 @@ class Basis:
     through: int = 0
     followed: Mapping[str, DatasetState] = field(default_factory=dict)
     plans_feature_drops: bool = True
+    others: tuple[DatasetState, ...] = ()
 
     @cached_property
     def current(self) -> CurrentState:
@@ -74,7 +76,13 @@ class Basis:
 
     @cached_property
     def planned(self) -> Planned:
-        return Planned.of(self.current, self.desired, self.policy, plans_feature_drops=self.plans_feature_drops)
+        return Planned.of(
+            self.current,
+            self.desired,
+            self.policy,
+            plans_feature_drops=self.plans_feature_drops,
+            others=self.others,
+        )
 
     def report(self) -> domain.ChangeReport:
         """Return the report of these inputs. It is a pure function of them."""
@@ -153,7 +161,9 @@ def gather(
     known = as_known(dataset_states(datasets), applied) if desired is None else _stored(desired, applied)
     if datasets is not None:
         only = {state.key for state in known.states}
+    others: tuple[DatasetState, ...] = ()
     if only is not None:
+        others = () if desired is None else tuple(state for state in applied if state.key not in only)
         applied = tuple(state for state in applied if state.key in only)
     seen = last_seen(environment=environment) if seen is None else seen
     tables = {state.key for state in applied if state.active and state.materialization == "table"}
@@ -161,7 +171,9 @@ def gather(
         raise Refused("NOT_OBSERVED")
     policy = policy_in_force(environment)
     followed = proven_followed(environment=environment, states=(*known.states, *applied))
-    return Basis(environment, scope, known.states, applied, seen, policy, known.warnings, through, followed)
+    return Basis(
+        environment, scope, known.states, applied, seen, policy, known.warnings, through, followed, others=others
+    )
 
 
 def _stored(desired: Iterable[DatasetState], applied: Iterable[DatasetState]) -> Known:

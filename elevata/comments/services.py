@@ -4,14 +4,18 @@ A comment is no part of its subject: it changes neither a report's fingerprint n
 """
 
 from collections.abc import Collection
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from elevata.accounts.actors import current_actor
 from elevata.accounts.permissions import readers
+from elevata.accounts.quotas import shared_rows
+from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import record_change
 from elevata.audit.services.transactions import claim, writing
 from elevata.comments.mentions import MAX_LENGTH, MAX_MENTIONS, candidates, mentioned
@@ -24,12 +28,16 @@ from elevata.notifications.kinds import Kind
 from elevata.notifications.services import mark_settled, tell
 from elevata.web.subjects import Subject, subject_of
 
+# Comments by which one user may notify others within this time, service accounts included.
+MOST_NOTIFYING, WITHIN = 20, timedelta(hours=1)
+_WRITES = (ChangeLogEntry.Action.CREATED, ChangeLogEntry.Action.CHANGED)
+
 
 def create_comment(*, subject_kind: str, subject_key: UUID, text: str) -> Comment:
     """Comment on a subject as the current user, and notify the users that the text mentions.
 
     The user's notices of mentions on this subject are marked as read: a comment answers them. Raises MetadataError
-    ``unknown_subject``, ``no_person``, ``invalid`` or ``too_many_mentions``.
+    ``unknown_subject``, ``no_person``, ``invalid``, ``too_many_mentions`` or ``too_many_notices``.
     """
     author = current_actor().user
     if author is None:
@@ -49,7 +57,8 @@ def create_comment(*, subject_kind: str, subject_key: UUID, text: str) -> Commen
 def update_comment(*, comment: Comment, expected_version: int, text: str | None = None) -> Comment:
     """Change the text of an own comment that nobody answered; users who are mentioned anew get a notice.
 
-    Raises MetadataError ``not_permitted``, or ``comment_answered`` once another user commented on the subject.
+    Raises MetadataError ``not_permitted``, those of ``create_comment``, or ``comment_answered`` once another user
+    commented on the subject.
     """
     with writing():
         row = claim(comment, expected_version)
@@ -93,10 +102,8 @@ def delete_comments_on(*, kind: str, keys: Collection[UUID]) -> None:
 
 def logged_values(comment: Comment) -> dict[str, Any]:
     """Return a comment's values for the change log. It has no text: a deleted comment must not stay readable there."""
-    return {
-        "text": f"{counted(len(comment.text), 'character')} (sha256 {sha256_hex(comment.text)[:12]})",
-        "mentioned": comment.mentioned,
-    }
+    text = f"{counted(len(comment.text), 'character')} (sha256 {sha256_hex(comment.text)[:12]})"
+    return {"text": text} | ({"mentioned": comment.mentioned} if comment.mentioned else {})
 
 
 def _write(comment: Comment, text: str) -> None:
@@ -119,6 +126,7 @@ def _notify(comment: Comment, subject: Subject, names: Collection[str]) -> None:
     """Notify users who are mentioned; the notice does not have the comment's text."""
     if not names:
         return
+    _refuse_too_many(comment.author)
     tell(
         event=Kind.COMMENT_MENTIONED,
         subject_kind=subject.kind,
@@ -129,6 +137,27 @@ def _notify(comment: Comment, subject: Subject, names: Collection[str]) -> None:
         users=get_user_model().objects.filter(username__in=names),
         facts={"comment": str(comment.key), "author": comment.author.get_username(), "mentioned": list(names)},
     )
+
+
+def _refuse_too_many(author: Any) -> None:
+    """Raise MetadataError ``too_many_notices`` for an author whose comments notified users too often.
+
+    Comments are counted by the change log, so that one that was deleted or edited counts. Call in a transaction.
+    """
+    written = ChangeLogEntry.objects.filter(
+        shared_rows(author, "user"),
+        subject_kind=Comment.LOG_KIND,
+        action__in=_WRITES,
+        changes__contains='"mentioned"',
+        at__gt=timezone.now() - WITHIN,
+    )
+    count = written.count()
+    if count >= MOST_NOTIFYING:
+        message = (
+            f"you mentioned users in {counted(count, 'comment')} within the last hour, the most that is permitted: "
+            "write it without @, or later"
+        )
+        raise MetadataError("too_many_notices", message, "text")
 
 
 def _must_be_own(comment: Comment) -> None:

@@ -24,7 +24,7 @@ _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "no_person
             *("NO_ROWS", "STILL_GOING"),
         ),
         413: ("TOO_LARGE_UNPACKED",),
-        429: ("TOO_MANY_READS", "TOO_MANY_MESSAGES", "TOO_MANY_STREAMS", "TOO_MANY_BATCHES"),
+        429: ("TOO_MANY_READS", "TOO_MANY_MESSAGES", "TOO_MANY_STREAMS", "TOO_MANY_BATCHES", "too_many_notices"),
     }.items()
     for code in codes
 }

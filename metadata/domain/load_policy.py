@@ -24,6 +24,8 @@ from metadata.domain.state import DatasetState
 SOURCES, CHECKS, GHOST_ROWS, COPIES = "sources", "checks", "ghost_rows", "copies"
 # Parts of a source's rules.
 OPTIONS, INTAKE, COLUMNS = "options", "intake", "columns"
+# Option of a source that lets types and NULLs of its columns keep rows out.
+FAULTY_ROWS = "faulty_rows"
 # Severities of checks that keep rows out.
 HOLDING_BACK = (QUARANTINE, STOP)
 # Options that decide how fast a source is read, or when the attempt is given up, but neither rows nor values.
@@ -59,7 +61,7 @@ def source_rules(
 
 def columns_decide(options: Mapping[str, Any]) -> bool:
     """Return True if a source's options let types and NULLs of its columns decide which rows are loaded."""
-    return "deduplicate" in options or options.get("faulty_rows") == QUARANTINE
+    return "deduplicate" in options or options.get(FAULTY_ROWS) == QUARANTINE
 
 
 def column_rule(*, type: str, key_ordinal: int | None, nullable: bool) -> str:

@@ -86,8 +86,12 @@ class Planned:
         policy: PolicySet,
         *,
         plans_feature_drops: bool = True,
+        others: Iterable[DatasetState] = (),
     ) -> "Planned":
-        """Return the plan. Without ``plans_feature_drops``, tables keep features that some readers lack."""
+        """Return the plan. Without ``plans_feature_drops``, tables keep features that some readers lack.
+
+        ``others`` are applied states that stay as they are, but may read the planned datasets.
+        """
         placed = tuple(current.place(dataset) for dataset in sorted(desired, key=lambda dataset: dataset.key))
         matching = match(
             [_Entry.of(entry) for entry in sorted(current.datasets, key=lambda entry: entry.state.key)],
@@ -101,7 +105,7 @@ class Planned:
         if not plans_feature_drops:
             for planned in plans:
                 planned.drafts = [draft for draft in planned.drafts if draft.operation.op != ops.DROP_FEATURES]
-        _carry_downstream(plans, matching)
+        _carry_downstream(plans, matching, others)
         return cls(placed, matching, tuple(plans), policy)
 
     @property
@@ -171,7 +175,9 @@ def _contract_plan(matching: Matching[_Entry]) -> DatasetPlan:
     return DatasetPlan([Draft(operation) for operation in operations if operation is not None])
 
 
-def _carry_downstream(plans: list[DatasetPlan], matching: Matching[_Entry]) -> None:
+def _carry_downstream(
+    plans: list[DatasetPlan], matching: Matching[_Entry], others: Iterable[DatasetState] = ()
+) -> None:
     """Mark operations that change the comparison of a history downstream, if any operation can do so."""
     if not any(draft.alters or draft.operation.op in NAMING for plan in plans for draft in plan.drafts):
         return
@@ -180,6 +186,7 @@ def _carry_downstream(plans: list[DatasetPlan], matching: Matching[_Entry]) -> N
     sides = [(pair.before.placed.state, pair.after.placed.state) for pair in pairs]
     sides += [(None, entry.placed.state) for entry in matching.new]
     sides += [(entry.placed.state, None) for entry in matching.gone]
+    sides += [(state, state) for state in others]
     downstream = Downstream(sides)
     same = {pair.before.key: pair.after.key for pair in pairs}
     for plan in plans:

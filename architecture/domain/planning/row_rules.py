@@ -1,6 +1,5 @@
 """Changes of the load policy: rules that decide which rows a dataset has."""
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from metadata.domain.load_policy import (
     CHECKS,
     COLUMNS,
     COPIES,
+    FAULTY_ROWS,
     GHOST_ROWS,
     INTAKE,
     OPTIONS,
@@ -17,6 +17,7 @@ from metadata.domain.load_policy import (
     Policy,
     without_keeping,
 )
+from metadata.domain.sources.option_kinds import QUARANTINE
 
 # Names of columns by their former names, in lower case.
 Names = Mapping[str, str]
@@ -71,17 +72,32 @@ def _changed_choices(before: Any, after: Any) -> list[str]:
 
 def _is_same(choice: str, before: Mapping[tuple[str, str], Any], after: Mapping[tuple[str, str], Any]) -> bool:
     keys = {key for key, name in {*before, *after} if name == choice}
-    same = _is_same_contract if choice == COLUMNS else operator.eq
-    return all(same(before.get((key, choice)), after.get((key, choice))) for key in keys)
+    if choice != COLUMNS:
+        return all(before.get((key, choice)) == after.get((key, choice)) for key in keys)
+    return all(
+        _is_same_contract(
+            before.get((key, choice)),
+            after.get((key, choice)),
+            checks_values=QUARANTINE in (before.get((key, FAULTY_ROWS)), after.get((key, FAULTY_ROWS))),
+        )
+        for key in keys
+    )
 
 
-def _is_same_contract(before: Any, after: Any) -> bool:
-    """Compare the columns of a contract. A column that one of them lacks counts if it can keep a row out by itself."""
+def _is_same_contract(before: Any, after: Any, *, checks_values: bool) -> bool:
+    """Compare the columns of a contract. A column that one of them lacks counts if it can keep a row out by itself.
+
+    It can by its key or a required value and, with ``checks_values``, by each type that not every text fits.
+    """
     if not isinstance(before or {}, dict) or not isinstance(after or {}, dict):
         return bool(before == after)
     was, is_ = before or {}, after or {}
-    counted = (key for key in {*was, *is_} if (key in was and key in is_) or ", " in str(was.get(key, is_.get(key))))
-    return all(was.get(key) == is_.get(key) for key in counted)
+
+    def counts(key: str) -> bool:
+        rule = str(was.get(key, is_.get(key)))
+        return (key in was and key in is_) or ", " in rule or (checks_values and rule != "string")
+
+    return all(was.get(key) == is_.get(key) for key in filter(counts, {*was, *is_}))
 
 
 def _choices(part: Any) -> dict[tuple[str, str], Any]:

@@ -30,7 +30,7 @@ from loader.contract.refusals import Refusal
 from loader.services.maintenance.vacuums import request_vacuum
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.dataset_states import dataset_states
-from metadata.services.datasets.targets import create_target_column, update_target_column
+from metadata.services.datasets.targets import create_target_column, create_target_dataset, update_target_column
 from metadata.services.lifecycle import rename_dataset, retire_column
 from tests.architecture.executions import customer
 from tests.architecture.services.test_reports import rename
@@ -120,6 +120,23 @@ def test_undo_report_is_previewed_at_once(built, renamed):
     preview = newest_preview(undo(built, renamed))
     assert [row["op"] for row in preview.document["steps"]] == ["rename_column", "rename_column"]
     assert preview.fingerprint == make_preview(report=preview.report, user=built.operator).fingerprint
+
+
+def test_undo_of_logic_that_a_history_downstream_is_built_from_needs_approval(world):
+    upstream = customers(world.author, historize=False)
+    with acting_as(world.author):
+        create_target_dataset(
+            schema=upstream.schema, name="rc_crm_copy", inputs=[upstream], take_columns=True, historize=True
+        )
+    world.executed()
+    column = upstream.columns.get(name="full_name")
+    with acting_as(world.author):
+        update_target_column(column=column, expected_version=column.version, expression="upper('a')")
+    report = undo(world, world.executed().record)
+    assert [(operation.op, operation.code) for operation in operations_of(report)] == [
+        ("change_logic", "HISTORY_DIFFERS")
+    ]
+    assert world.needs_approval(report)
 
 
 def test_undo_warns_of_unchanged_metadata_and_the_next_report_plans_the_change_again(built, renamed):

@@ -1,5 +1,6 @@
 """Comments: authors, mentions, notices, and what they leave alone."""
 
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -10,7 +11,7 @@ from architecture.selectors.outdated_reports import signal
 from architecture.services.approvals import approve
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
-from elevata.accounts.services.users import ensure_user
+from elevata.accounts.services.users import create_service_account, ensure_user
 from elevata.audit.models import ChangeLogEntry
 from elevata.comments.models import Comment
 from elevata.comments.selectors import suggested_users
@@ -123,6 +124,27 @@ def test_comment_refuses_empty_text_long_text_and_too_many_mentions(ada: User, t
     with pytest.raises(MetadataError) as refused:
         commented(ada, TargetDatasetFactory(), text)
     assert refused.value.field == "text"
+
+
+def test_comments_that_mention_users_are_limited_per_user_and_hour(
+    ada: User, bob: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("elevata.comments.services.MOST_NOTIFYING", 3)
+    robot = create_service_account(name="robot", owner=ada, roles=[Role.EDITOR])
+    dataset = TargetDatasetFactory()
+    commented(ada, dataset, "Mentions nobody")
+    commented(robot, dataset, "@bob")
+    edited = commented(ada, dataset, "@bob")
+    with acting_as(ada):
+        update_comment(comment=edited, expected_version=1, text="Nobody")
+        delete_comment(comment=edited, expected_version=2)
+    with pytest.raises(MetadataError, match="you mentioned users in 3 comments within the last hour") as refused:
+        commented(ada, dataset, "@bob")
+    assert (refused.value.code, refused.value.status, len(unread(bob))) == ("too_many_notices", 429, 1)
+    commented(ada, dataset, "Mentions nobody")
+    commented(bob, dataset, "@ada")
+    monkeypatch.setattr("elevata.comments.services.WITHIN", timedelta(0))
+    commented(robot, dataset, "@bob")
 
 
 @pytest.mark.parametrize("kind", ["dataset", "report", "odd"])

@@ -85,9 +85,22 @@ def test_a_rule_that_reaches_no_history_is_allowed() -> None:
     assert decisions((alone,), replace(alone, load_policy={"checks": {"c": CHECK}})) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
-def test_new_source_column_that_excludes_no_rows_is_allowed() -> None:
-    before, after = source(columns={"x": "string"}), source(columns={"x": "string", "y": "string"})
+@pytest.mark.parametrize(
+    ("options", "type_"), [({"faulty_rows": "quarantine"}, "string"), ({"deduplicate": "latest"}, "integer")]
+)
+def test_new_source_column_that_excludes_no_rows_is_allowed(options: dict[str, str], type_: str) -> None:
+    before = source(options=options, columns={"x": "string"})
+    after = source(options=options, columns={"x": "string", "y": type_})
     assert decisions((kept(before),), kept(after)) == [(ALLOWED, "CHANGE_LOGIC")]
+
+
+@pytest.mark.parametrize("type_", ["integer", "string(20)"])
+@pytest.mark.parametrize("is_added", [True, False])
+def test_source_column_whose_type_quarantines_rows_needs_approval(type_: str, *, is_added: bool) -> None:
+    options = {"faulty_rows": "quarantine"}
+    sides = [source(options=options, columns=columns) for columns in ({"x": "string"}, {"x": "string", "y": type_})]
+    before, after = sides if is_added else reversed(sides)
+    assert decisions((kept(before),), kept(after)) == DIFFERS
 
 
 def with_name(described: DatasetState, key: str, name: str) -> DatasetState:

@@ -5,8 +5,13 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from metadata.models import SourceDataset, TargetColumn, TargetDataset
-from metadata.services import deletion, lifecycle, quality, sources
+from loader.domain.sources import proposal_states
+from loader.models import SourceProposal
+from loader.services.sources.checks import check_source
+from loader.services.sources.proposals import accept_proposal, open_changes
+from loader.services.sources.uploads import store_delivery
+from metadata.models import Reference, SourceDataset, TargetColumn, TargetDataset
+from metadata.services import deletion, lifecycle, quality, references, sources
 from metadata.services.datasets import targets
 from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.generation import generate_targets
@@ -16,6 +21,13 @@ TYPES = ("string(20)", "string(50)", "string", "integer", "bigint")
 NAMES = ("amount", "note", "label", "extra")
 TEXTS = ("{}", "upper({})", "coalesce({}, 'none')")
 CONDITIONS = ("", "{} is not null", "{} <> 'test'")
+# SELECTs of a model over one dataset, whose columns they qualify. Each has the same two columns.
+SELECTS = (
+    "SELECT o.{key} AS total_id, o.{key} AS total_value FROM {table} AS o WHERE o.{read} IS NOT NULL",
+    "SELECT o.{key} AS total_id, o.{key} AS total_value FROM {table} AS o",
+    "SELECT o.{key} AS total_id, o.{read} AS total_value FROM {table} AS o",
+    "SELECT o.{key} AS total_id, max(o.{key}) AS total_value FROM {table} AS o GROUP BY o.{key}, o.{read}",
+)
 POLICIES = ({}, {"deletes": "ignore"}, {"deletes": "tombstone"}, {"views": ["current"]}, {"track": ["amount"]})
 
 
@@ -26,7 +38,8 @@ def datasets() -> list[TargetDataset]:
 
 
 def columns() -> list[TargetColumn]:
-    rows = TargetColumn.objects.filter(dataset__in=datasets()).select_related("dataset__schema")
+    """Return the columns of these datasets but for those of models, which follow from their SELECTs."""
+    rows = TargetColumn.objects.filter(dataset__in=datasets(), dataset__select="").select_related("dataset__schema")
     return list(rows.order_by("dataset", "ordinal", "pk"))
 
 
@@ -35,6 +48,12 @@ def read_by(dataset: TargetDataset, place: int) -> TargetColumn:
     columns = TargetColumn.objects.filter(dataset__feeds__dataset=dataset).order_by("dataset", "ordinal", "pk")
     rows = list(columns.filter(active=True) or columns)  # naming a retired one is refused
     return rows[place % len(rows)]
+
+
+def select(text: str, table: TargetDataset, read: TargetColumn) -> str:
+    """Return a SELECT from a dataset: the key of its rows, and what another column decides or fills."""
+    key = table.columns.filter(active=True, role="business_key").first() or read
+    return text.format(table=table, key=f"`{key.name}`", read=f"`{read.name}`")
 
 
 @dataclass(frozen=True)
@@ -252,6 +271,69 @@ class SetCheck(OfDataset):
 
 
 @dataclass(frozen=True)
+class SetSelect(OfDataset):
+    """Change the SELECT of a model."""
+
+    text: str
+    reads: int
+
+    def do(self) -> None:
+        models = [row for row in datasets() if row.select]
+        row = models[self.place % len(models)]
+        table = row.inputs.select_related("upstream__schema").get().upstream
+        self.change(row, select=select(self.text, table, read_by(row, self.reads)))
+
+
+@dataclass(frozen=True)
+class SetReference:
+    """Change the reference's rule for unknown parents."""
+
+    rule: str
+
+    def do(self) -> None:
+        row = Reference.objects.get()
+        references.update_reference(reference=row, expected_version=row.version, unknown_parent=self.rule)
+
+
+@dataclass(frozen=True)
+class SwitchReference:
+    """Retire the reference, or take it up again."""
+
+    def do(self) -> None:
+        row = Reference.objects.get()
+        switch = references.retire_reference if row.active else references.unretire_reference
+        switch(reference=row, expected_version=row.version)
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Upload a delivery, with a column that the contract lacks or without one that it has, and check the source."""
+
+    name: str
+    value: str
+
+    def do(self) -> None:
+        source = SourceDataset.objects.get()
+        known = list(source.columns.filter(active=True).values_list("name", flat=True))
+        names = [name for name in known if name != self.name] + [self.name] * (self.name not in known)
+        lines = (",".join(names), ",".join(self.value for _ in names), "")
+        store_delivery(source=source, name="order.csv", chunks=["\n".join(lines).encode()], as_it_is=True)
+        check_source(source=source)
+
+
+@dataclass(frozen=True)
+class AcceptProposal(Upload):
+    """Accept what the source's open proposal changes in the contract; without one, upload a delivery first."""
+
+    def do(self) -> None:
+        rows = SourceProposal.objects.filter(status=proposal_states.OPEN)
+        if not rows.exists():
+            super().do()
+        for row in rows:
+            accept_proposal(proposal=row, take=[change.id for change in open_changes(row)])
+
+
+@dataclass(frozen=True)
 class SetSource:
     """Change an option by which rows of the source are kept, or its rule for new columns."""
 
@@ -303,8 +385,10 @@ class CloneDataset(OfDataset):
 
 
 OPTIONS = (("faulty_rows", "quarantine"), ("faulty_rows", "refuse"), ("null_string", "none"), ("null_string", "-"))
-CHOICES = (*OPTIONS, ("fold_keys", "upper"), ("new_columns", "ignore"), ("new_columns", "propose"))
-Change = OfColumn | OfDataset | SetSource | AddSourceColumn | RenameSourceColumn
+CHOICES = (*OPTIONS, ("fold_keys", "upper"), *(("new_columns", rule) for rule in ("ignore", "propose", "take")))
+Change = (
+    OfColumn | OfDataset | SetReference | SwitchReference | SetSource | AddSourceColumn | RenameSourceColumn | Upload
+)
 
 
 def changes() -> st.SearchStrategy[Change]:
@@ -332,4 +416,9 @@ def changes() -> st.SearchStrategy[Change]:
         st.builds(AddSourceColumn, names, types),
         st.builds(RenameSourceColumn, places, names),
         st.builds(CloneDataset, places, names),
+        *3 * [st.builds(SetSelect, places, st.sampled_from(SELECTS), places)],
+        *3 * [st.sampled_from(("ghost", "quarantine", "keep", "null")).map(SetReference)],
+        st.builds(SwitchReference),
+        st.builds(Upload, names, st.sampled_from(("1", "word"))),
+        *2 * [st.builds(AcceptProposal, names, st.sampled_from(("1", "word")))],
     )

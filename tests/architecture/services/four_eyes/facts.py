@@ -6,10 +6,11 @@ another column does, however it is spelled. Nothing here asks the planner.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from metadata.models import QualityCheck, SourceDataset, TargetColumn, TargetDataset
+from metadata.domain.naming import foreign_key_name
+from metadata.models import QualityCheck, Reference, SourceDataset, TargetColumn, TargetDataset
 
 Fact = tuple[str, ...]
 Facts = Mapping[Fact, Any]
@@ -18,10 +19,12 @@ Names = Mapping[str, list[str]]
 
 TABLE, VIEW = "table", "view"
 # Facts of a dataset, and of a column, that decide which values a reader of it compares.
-ROWS, VALUE = ("filter", "inputs", "checks", "source"), "logic"
+ROWS, VALUE = ("filter", "select", "inputs", "checks", "source", "ghosts", "held back"), "logic"
 # Choices of a history policy that change no comparison.
 _SHOWN_ONLY = {"views"}
 _NAME = re.compile(r"'[^']*'|`?([A-Za-z_]\w*)`?")
+# Names in the SELECT of a model: a column of its input, which is called o there, a dataset, or the name of a result.
+_IN_SELECT = re.compile(r"`?(\w+)`?\.`?(\w+)`?|(?<= AS )`?(\w+)`?")
 
 
 def described() -> dict[Fact, Any]:
@@ -29,7 +32,12 @@ def described() -> dict[Fact, Any]:
     datasets = list(
         TargetDataset.objects.filter(history_of__isnull=True)
         .select_related("schema")
-        .prefetch_related("inputs__upstream", "inputs__source", "checks")
+        .prefetch_related("inputs__upstream__schema", "inputs__source", "checks")
+    )
+    references = list(
+        Reference.objects.select_related("child", "parent").prefetch_related(
+            "pairs__child_column__dataset", "pairs__parent_column__dataset"
+        )
     )
     columns = TargetColumn.objects.prefetch_related("inputs__upstream_column", "inputs__source_column")
     by_dataset: dict[int, list[TargetColumn]] = {}
@@ -38,7 +46,36 @@ def described() -> dict[Fact, Any]:
     facts: dict[Fact, Any] = {}
     for dataset in datasets:
         facts |= _of_dataset(dataset, by_dataset)
+        facts |= _of_references(str(dataset.key), references)
     return facts
+
+
+def _of_references(key: str, references: list[Reference]) -> dict[Fact, Any]:
+    """Return the facts of a dataset's references: their columns, and the rows that they hold back here or add here."""
+    own = [row for row in references if str(row.child.key) == key]
+    facts: dict[Fact, Any] = {
+        ("ghosts", key): _pairs((row for row in references if str(row.parent.key) == key), "ghost", "child"),
+        ("held back", key): _pairs(own, "quarantine", "parent"),
+    }
+    for row in own:
+        name = str(row.key)
+        children = frozenset(str(pair.child_column.key) for pair in row.pairs.all())
+        facts |= {
+            ("name", key, name): foreign_key_name(row.role_name, row.parent.name),
+            ("type", key, name): "string",
+            ("not null", key, name): False,
+            ("in use", key, name): row.active,
+            ("reference", key, name): True,
+            (VALUE, key, name): ("", children),
+        }
+    return facts
+
+
+def _pairs(references: Iterable[Reference], rule: str, end: str) -> frozenset[tuple[str, str]]:
+    """Return the columns by which references with a rule find rows of their child or parent, each with its dataset."""
+    pairs = (pair for row in references if row.active and row.unknown_parent == rule for pair in row.pairs.all())
+    columns = (getattr(pair, f"{end}_column") for pair in pairs)
+    return frozenset((str(column.dataset.key), str(column.key)) for column in columns)
 
 
 def _of_dataset(dataset: TargetDataset, columns: Mapping[int, list[TargetColumn]]) -> dict[Fact, Any]:
@@ -57,6 +94,7 @@ def _of_dataset(dataset: TargetDataset, columns: Mapping[int, list[TargetColumn]
         ("history", key): dataset.historize,
         ("policy", key): _policy(dataset.history_policy, own),
         ("filter", key): _meaning(dataset.filter, read),
+        ("select", key): _select(dataset.select, read, upstream, own),
         ("inputs", key): frozenset(str(feeder.key) for feeder in upstream),
         ("checks", key): frozenset(_check(check, own) for check in dataset.checks.all() if _holds_back(check)),
         ("source", key): frozenset(_source(item.source) for item in dataset.inputs.all() if item.source),
@@ -69,7 +107,7 @@ def _of_dataset(dataset: TargetDataset, columns: Mapping[int, list[TargetColumn]
             ("type", key, name): str(column.type),
             ("not null", key, name): not column.nullable,
             ("in use", key, name): column.active,
-            (VALUE, key, name): _logic(column, read, filling),
+            (VALUE, key, name): ("", frozenset()) if dataset.select else _logic(column, read, filling),
         }
     return facts
 
@@ -89,8 +127,14 @@ _DEFAULTS = {("faulty_rows", "refuse")}
 
 
 def _source(source: SourceDataset) -> tuple:
+    """Return what decides which rows of a source are kept; any text fits a string that may be empty."""
     options = sorted((name, repr(value)) for name, value in source.options.items() if (name, value) not in _DEFAULTS)
-    return tuple(options), source.new_columns
+    checked: set[tuple] = set()
+    if source.options.get("faulty_rows") == "quarantine":
+        columns = source.columns.filter(active=True)
+        checked = {(str(row.key), str(row.type), row.key_ordinal, row.nullable) for row in columns}
+        checked = {column for column in checked if column[1:] != ("string", None, True)}
+    return tuple(options), source.new_columns, frozenset(checked)
 
 
 def _policy(described: dict, own: list[TargetColumn]) -> tuple:
@@ -107,6 +151,19 @@ def _logic(column: TargetColumn, read: Names, filling: Names) -> tuple[str, froz
     if not inputs and not column.expression:  # what has its name fills it
         inputs = filling.get(column.name, [])
     return _meaning(column.expression, read), frozenset(inputs)
+
+
+def _select(text: str, read: Names, upstream: list[TargetDataset], own: list[TargetColumn]) -> str:
+    """Return a SELECT with keys in the place of the names of columns, datasets and results."""
+    known = {f"o.{name}": keys for name, keys in read.items()}
+    known |= {f"{row.schema.name}.{row.name}".lower(): [str(row.key)] for row in upstream}
+    known |= {column.name.lower(): [str(column.key)] for column in own}
+
+    def keyed(match: re.Match[str]) -> str:
+        keys = known.get(".".join(filter(None, match.groups())).lower())
+        return f"<{' '.join(sorted(keys))}>" if keys else match[0]
+
+    return _IN_SELECT.sub(keyed, text)
 
 
 def _meaning(text: str, read: Names) -> str:
@@ -141,7 +198,10 @@ def feeding(facts: Facts, dataset: str, *, own_run: bool = False) -> frozenset[F
         result.update((kind, place) for kind in ROWS)
         if facts[("kind", place)] == TABLE:
             result.add(("key", place))
-        waiting += [(owner, column) for owner, column in _columns_read(facts, place, _named(facts[("filter", place)]))]
+        for text in (facts[("filter", place)], facts[("select", place)]):
+            waiting += _columns_read(facts, place, _named(text))
+        if not own_run:
+            waiting += (*facts[("ghosts", place)], *facts[("held back", place)])
     while waiting:
         place, column = waiting.pop()
         if (place, column) in seen:
@@ -162,10 +222,12 @@ def feeding(facts: Facts, dataset: str, *, own_run: bool = False) -> frozenset[F
 
 
 def _read_by(facts: Facts, dataset: str, own_run: bool) -> list[str]:
-    """Return the dataset and all it reads, however far up."""
+    """Return the dataset and all it reads, however far up, with the ends of references that decide its rows."""
     reached, waiting = [dataset], [dataset]
     while waiting:
-        for upstream in facts[("inputs", waiting.pop())]:
+        place = waiting.pop()
+        paired = set() if own_run else {key for key, _ in facts[("ghosts", place)] | facts[("held back", place)]}
+        for upstream in facts[("inputs", place)] | paired:
             ends = own_run and facts[("kind", upstream)] == TABLE
             if upstream not in reached and not ends:
                 reached.append(upstream)

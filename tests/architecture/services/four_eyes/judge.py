@@ -4,6 +4,7 @@ It reads the contract ("Operations and decisions") by itself, in a few lines, an
 the change log. Where the product is stricter than the promise, the judge does not mind.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,10 +63,15 @@ class Approval:
 
 @dataclass(frozen=True)
 class Seen:
-    """The facts at one moment, and how many edits had been made by then."""
+    """The facts at one moment, and how many edits had been made by then.
+
+    The facts ``undone`` are as an undo report wants them, whose only author is who requested it.
+    """
 
     facts: Facts
     edits: int
+    requester: str = ""
+    undone: frozenset[Fact] = frozenset()
 
 
 @dataclass
@@ -95,17 +101,30 @@ class ChangePolicy:
 
 @dataclass
 class Judge:
-    """``followed`` is the content that the warehouse, or a history in it, last took over of each fact, and when."""
+    """``followed`` is the content that the warehouse, or a history in it, last took over of each fact, and when.
+
+    ``before`` has the facts of the warehouse before each execution, and ``moved`` the number of moves of each kind.
+    """
 
     facts: Facts
     policy: ChangePolicy = field(default_factory=ChangePolicy)
     edits: list[Edit] = field(default_factory=list)
     approvals: list[Approval] = field(default_factory=list)
     followed: dict[tuple[str, Fact], tuple[Any, int]] = field(default_factory=dict)
+    before: dict[int, Facts] = field(default_factory=dict)
+    moved: Counter[str] = field(default_factory=Counter)
     clock: int = 0
 
     def now(self) -> Seen:
         return Seen(self.facts, len(self.edits))
+
+    def undone(self, person: str, operations: Iterable[Mapping], execution: int) -> Seen:
+        """Return what an undo report of an execution has seen: what its operations move is as it was before."""
+        undone = _shown(operations, self.facts)
+        # A column that was not there before leaves the table, or stays in it without being filled.
+        absent = {fact: {"in use": False, "type": None}.get(fact[0], self.facts.get(fact)) for fact in undone}
+        facts = {fact: self.before[execution].get(fact, missing) for fact, missing in absent.items()}
+        return Seen({**self.facts, **facts}, len(self.edits), person, frozenset(undone))
 
     def edited(self, person: str, facts: Facts) -> None:
         """Note who moved facts: the metadata is ``facts`` now."""
@@ -123,8 +142,10 @@ class Judge:
 
     # --- what reaches the warehouse --------------------------------------------------------------
 
-    def executed(self, operations: Iterable[Mapping], steps: Iterable[Stepped], seen: Seen) -> None:
+    def executed(self, operations: Iterable[Mapping], steps: Iterable[Stepped], seen: Seen, *, execution: int) -> None:
         """Judge operations that were done, with the metadata as the report has ``seen`` it."""
+        warehouse = {fact: content for (reader, fact), (content, _) in self.followed.items() if reader == WAREHOUSE}
+        self.before.setdefault(execution, warehouse)
         facts = _shown(operations, seen.facts)
         for fact in _touched(steps):
             if fact not in facts:
@@ -188,10 +209,13 @@ class Judge:
                     f"authors {sorted(authors)}, approved by {sorted(people)}"
                 )
         self.clock += 1
+        self.moved[fact[0]] += base is not None
         self.followed[reader, fact] = content, self.clock
 
     def authors(self, fact: Fact, base: Any, content: Any, seen: Seen) -> set[str]:
         """Return everybody who edited the fact since it last was as the reader followed it."""
+        if fact in seen.undone:
+            return {seen.requester}
         edits = [edit for edit in self.edits[: seen.edits] if edit.fact == fact]
         while edits and edits[-1].after != content:
             edits.pop()
@@ -233,6 +257,8 @@ def _shown(operations: Iterable[Mapping], facts: Facts) -> set[Fact]:
 
 def _shown_by(operation: Mapping, facts: Facts) -> Iterable[Fact]:
     op, dataset, column = operation["op"], operation["dataset_key"], operation["column_key"]
+    if ("reference", dataset, column) in facts and op != "rename_column":
+        yield ("held back", dataset)
     if operation["side"] == "history" and op in ("create_table", "retire_table", "unretire_table"):
         yield ("history", dataset)
         if op == "unretire_table":  # it says what differs from when the history was followed last

@@ -1,23 +1,47 @@
 """Guards of four eyes: the proof notices each one that is taken out of the product."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from architecture.domain import decisions
-from architecture.domain.planning import logic, plan, row_rules
+from architecture.domain.planning import column_pairs, datasets, downstream, logic, plan, row_rules
 from architecture.permissions import who_answers
-from architecture.services import executions
+from architecture.services import execution_checks, executions, reports
+from elevata.accounts.actors import acting_as
+from elevata.audit.services.transactions import writing
+from loader.models import LoadRun
 from loader.services.loads import load_runs
 from loader.services.maintenance import approvals, runs
+from loader.services.sources import proposals, uploads
+from tests.architecture.services.four_eyes.edits import Change, SetExpression, SetSource, SwitchHistory
 from tests.architecture.services.four_eyes.judge import Broken
-from tests.architecture.services.four_eyes.test_property import BY_DAY, FourEyes, make_shop, own_heads, settings_for
+from tests.architecture.services.four_eyes.test_property import (
+    BY_DAY,
+    FourEyes,
+    lasting,
+    make_shop,
+    own_heads,
+    settings_for,
+)
 
 __all__ = ["own_heads"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
+
+
+# Places of datasets and columns in the lists of the edits.
+ORDER, SALE, AMOUNT_OF_ORDER = 1, 2, 3
+
+
+def prepare(*changes: Change) -> None:
+    """Make changes in the shop on which sequences need a guard: ann edits, the others approve."""
+    lasting().carry_everything_out(0, list(changes), [1, 2])
+    assert LoadRun.objects.latest("pk").status == "succeeded"
 
 
 def without_authors(patch: pytest.MonkeyPatch) -> None:
@@ -90,8 +114,81 @@ def without_environment_of_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(load_runs, "refuse_elsewhere", lambda environment, subject: None)
 
 
+def without_typed_columns(patch: pytest.MonkeyPatch) -> None:
+    """Let new columns of a source keep rows out of histories by their types."""
+    same = row_rules._is_same_contract
+    patch.setattr(row_rules, "_is_same_contract", lambda *sides, checks_values: same(*sides, checks_values=False))
+    prepare(SetSource("faulty_rows", "quarantine"))
+
+
+def without_selects(patch: pytest.MonkeyPatch) -> None:
+    """Let the SELECTs of models change unseen."""
+    moved = datasets.dataset_moved
+    patch.setattr(
+        datasets,
+        "dataset_moved",
+        lambda before, after, *named: moved(replace(before, select=after.select), after, *named),
+    )
+
+
+def without_row_inputs(patch: pytest.MonkeyPatch) -> None:
+    """Let columns that decide the rows of a model change unseen by its history, which alone is kept."""
+    patch.setattr(downstream, "decides_rows", lambda text, tables, names: False)
+    prepare(SwitchHistory(ORDER), SwitchHistory(SALE))
+
+
+def without_ghosts(patch: pytest.MonkeyPatch) -> None:
+    """Let references add rows to the histories of their parents unseen."""
+    changed = logic.changed_rules
+    patch.setattr(downstream, "GHOST", "")
+    patch.setattr(
+        logic, "changed_rules", lambda *sides: ((text, by and "ghost" not in text) for text, by in changed(*sides))
+    )
+
+
+def without_held_back(patch: pytest.MonkeyPatch) -> None:
+    """Let references hold rows back from the histories of their children unseen."""
+    for module in (column_pairs, downstream, logic):
+        patch.setattr(module, "QUARANTINE", "")
+
+
+def without_requesters_of_undos(patch: pytest.MonkeyPatch) -> None:
+    """Let users approve the undo reports that they requested."""
+    patch.setattr(reports, "who_answers", lambda user: "")
+    prepare(SetExpression(AMOUNT_OF_ORDER, "coalesce({}, 'none')", 0))
+
+
+def without_marks_of_undos(patch: pytest.MonkeyPatch) -> None:
+    """Let the authors of undone changes approve these once more."""
+    patch.setattr(execution_checks, "mark_before", lambda report: report.through)
+    prepare(SetExpression(AMOUNT_OF_ORDER, "coalesce({}, 'none')", 0))
+    lasting().undo(1, 0, None, False, [2])
+    assert FourEyes.succeeded["undo"]
+
+
+def without_acceptors(patch: pytest.MonkeyPatch) -> None:
+    """Let users approve what they accepted of a changed source."""
+
+    @contextmanager
+    def unsigned(reason: str) -> Iterator[None]:
+        with acting_as(None), writing(reason):
+            yield
+
+    patch.setattr(proposals, "writing", unsigned)
+
+
+def without_uploaders(patch: pytest.MonkeyPatch) -> None:
+    """Let users approve the columns of the deliveries that they uploaded, which the source takes at once."""
+    record = uploads.record_change
+    patch.setattr(uploads, "record_change", lambda **entry: record(**entry | {"dataset_key": None}))
+    lasting().change_policy(0, ("safe", 1))
+    prepare(SetSource("new_columns", "take"))
+
+
 GUARDS = [without_authors, without_downstream, without_comparison, without_checks, without_sources]
 GUARDS += [without_approvals, without_requesters, without_repeaters, without_repetitions]
+GUARDS += [without_typed_columns, without_selects, without_row_inputs, without_ghosts, without_held_back]
+GUARDS += [without_requesters_of_undos, without_marks_of_undos, without_acceptors, without_uploaders]
 GUARDS += [without_environment_of_reports, without_environment_of_approvals, without_environment_of_runs]
 
 
@@ -101,6 +198,7 @@ GUARDS += [without_environment_of_reports, without_environment_of_approvals, wit
 @pytest.mark.parametrize("take_out", GUARDS)
 def test_property_test_fails_without_each_guard(take_out: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     make_shop()
+    FourEyes.succeeded.clear()
     take_out(monkeypatch)
     unshrunk = settings(settings_for(BY_DAY), max_examples=100, phases=[Phase.generate])
     with pytest.raises(Broken):

@@ -110,7 +110,7 @@ class Runner:
 
     def _load(self, asked: LoadManifest) -> Iterator[Event]:
         self.loads.append(asked)
-        for item in (*asked.raw, *asked.rawcore):
+        for item in (*asked.raw, *asked.rawcore, *asked.models):
             yield {"event": "dataset_started", "dataset": item.dataset}
             yield {"event": "dataset_finished", "dataset": item.dataset, "status": "succeeded", "counts": {"rows": 3}}
         yield {"event": "finished", "status": "succeeded"}
