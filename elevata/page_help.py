@@ -134,7 +134,7 @@ _TEXTS: dict[str, dict[str, str]] = {
     "use/lineage.md": {
         "dataset_lineage": "Shows where the dataset comes from and what reads it.",
         "column_lineage": "Shows every column from its source to those who read it.",
-        "affected": "Names exposures, owners, contracts, saved queries and schedules that a change concerns.",
+        "affected": "Names exposures, copies, owners, contracts, saved queries and schedules that a change concerns.",
         "column_impact": "Shows what breaks if this column changes.",
         "source_column_impact": "Shows what breaks if this column of the source changes.",
         "dataset_descendants": "Lists everything that is loaded from this dataset.",

@@ -33,6 +33,7 @@ from loader.api.maintenance import (
     AcceptViewSet,
     BatchViewSet,
     CheckViewSet,
+    CopyRunViewSet,
     PruneViewSet,
     QuarantineViewSet,
     RevertViewSet,
@@ -91,6 +92,7 @@ router.register("history-batches", BatchViewSet, basename="api-history-batch")
 router.register("history-reverts", RevertViewSet, basename="api-history-revert")
 router.register("history-prunes", PruneViewSet, basename="api-history-prune")
 router.register("quarantine-decisions", QuarantineViewSet, basename="api-quarantine-decision")
+router.register("copy-runs", CopyRunViewSet, basename="api-copy-run")
 router.register("vacuums", VacuumViewSet, basename="api-vacuum")
 router.register("table-acceptances", AcceptViewSet, basename="api-table-acceptance")
 router.register("history-checks", CheckViewSet, basename="api-history-check")

@@ -24,13 +24,15 @@ class LoaderConfig(AppConfig):
         from loader import jobs, search
         from loader.schedules.overlaps import overlapping_schedules
         from loader.schedules.selectors import schedule_subject
-        from loader.selectors.copies import failed_copies
+        from loader.selectors.copies import failed_copies, lines_of
         from loader.selectors.reads import saved_query_subject
         from loader.selectors.source_state import held_marks
         from loader.services.loads.applied_runs import runs_that_wrote
         from loader.services.sealed_rows import SEALED
+        from metadata.selectors.copies import COPY_RESULTS
 
         CHECKS.add(overlapping_schedules, held_marks, failed_copies)
+        COPY_RESULTS.provide(lines_of)
         FINDERS.add(Finder("schedule", schedule_subject), Finder("saved_query", saved_query_subject))
         HANDLERS.add(*jobs.HANDLERS)
         KINDS.add(*search.KINDS)

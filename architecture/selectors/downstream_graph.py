@@ -14,6 +14,7 @@ from architecture.services.reports import operations_of
 from elevata.web.graph import HISTORY, LAYERS, Edge, Graph, Node
 from metadata.models import TargetDataset
 from metadata.selectors.columns import stable_keys
+from metadata.selectors.copies import copies_of
 from metadata.selectors.dataset_lineage import Lineage, downstream
 from metadata.selectors.lineage import exposures_of, of_lineage
 
@@ -51,7 +52,12 @@ def downstream_graph(report: ChangeReport) -> DownstreamGraph:
     described = _metadata_keys(report, {operation.dataset_key for operation in operations})
     lineage = downstream(set(described.values()))
     keys = {node: str(key) for node, key in stable_keys(lineage).items()}
-    plain = of_lineage(lineage, lambda node: reverse("dataset_page", args=[keys[node.id]]), exposures_of(lineage))
+    plain = of_lineage(
+        lineage,
+        lambda node: reverse("dataset_page", args=[keys[node.id]]),
+        exposures_of(lineage),
+        copies_of(lineage),
+    )
     graph = _with_risks(plain, _risks(operations, lineage, keys, described))
     graph = _with_removed(graph, operations, described, keys, report)
     order = {state: index for index, state in enumerate(_WORDS)}

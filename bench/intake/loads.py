@@ -56,11 +56,11 @@ class Item:
         self, spark: SparkSession, warehouse: str, place: DatabasePlace, name: str, condition: str = ""
     ) -> None:
         self._spark, self._warehouse, self._place = spark, warehouse, place
-        self._dataset = Dataset(name, {column: type_ for column, (_, type_, _) in COLUMNS.items()}, KEY)
+        self.dataset = Dataset(name, {column: type_ for column, (_, type_, _) in COLUMNS.items()}, KEY)
         self._options = {"partition_column": KEY, "partitions": PARTITIONS}
         self._options |= {"filter": condition} if condition else {}
         self._loads = 0
-        create_tables(spark, warehouse, (self._dataset,))
+        create_tables(spark, warehouse, (self.dataset,))
 
     def load_raw(self) -> dict[str, int]:
         """Read the table whole into raw; return the counts."""
@@ -69,17 +69,17 @@ class Item:
     def load(self) -> dict[str, int]:
         """Load the table from its mark on, into history and rawcore; return the counts of raw."""
         sequence = self._loads + 1
-        rawcore = self._dataset.rawcore_load(sequence, {"input": "delta"}, incremental=True)
+        rawcore = self.dataset.rawcore_load(sequence, {"input": "delta"}, incremental=True)
         return self._run(rawcore, intake={"watermark": [WATERMARK]})
 
     def versions(self) -> int:
-        return DeltaTable(self._spark, self._warehouse, self._dataset.history.key).rows()
+        return DeltaTable(self._spark, self._warehouse, self.dataset.history.key).rows()
 
     def _run(self, *rawcore: RawcoreLoad, intake: dict[str, Any]) -> dict[str, int]:
         self._loads += 1
         source = {"options": self._options, "database": DatabaseSpec(self._place), "intake": intake}
-        raw = self._dataset.raw_load("item", "table", **source)
-        run_id = f"{self._dataset.name}-{self._loads}"
+        raw = self.dataset.raw_load("item", "table", **source)
+        run_id = f"{self.dataset.name}-{self._loads}"
         manifest = LoadManifest(run_id, load_time(self._loads), 1, (raw,), rawcore)
         events = run_load(self._spark, self._warehouse, manifest)
         ended = (e for e in events if e["event"] == "dataset_finished" and e["dataset"] == raw.dataset)

@@ -18,8 +18,10 @@ LAYERS = {
     "history": "History",
     "bizcore": "Bizcore",
     "serving": "Serving",
+    "copy": "Copy",
     "exposure": "Exposure",
 }
+COPY = "copy"
 # Kinds of edges. References have no influence on the layout.
 INPUT, HISTORY, REFERENCE = "input", "history", "reference"
 KINDS = {INPUT: "rows flow", HISTORY: "versions are kept", REFERENCE: "refers to"}

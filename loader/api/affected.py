@@ -63,7 +63,7 @@ class NotifiedSerializer(serializers.Serializer):
 
 
 class AffectedViewSet(Resource, GenericViewSet):
-    """Exposures, owners, contracts, saved queries and schedules downstream of something."""
+    """Exposures, copies, owners, contracts, saved queries and schedules downstream of something."""
 
     queryset = LoadRun.objects.none()
     serializer_class = AffectedSerializer

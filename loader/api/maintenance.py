@@ -1,4 +1,4 @@
-"""Endpoints of reverts, prunes, vacuums, history checks and history batches."""
+"""Endpoints of reverts, prunes, vacuums, copy runs, history checks and history batches."""
 
 import hashlib
 from collections.abc import Iterator
@@ -29,6 +29,7 @@ from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.models import LoadRun, ReadRequest
 from loader.selectors.reads import read_requests
 from loader.selectors.runs import load_run_detail
+from loader.services.copies.requests import request_copy
 from loader.services.loads.load_runs import RequestedRun, new_run_id
 from loader.services.loads.plans import plan_history_batch
 from loader.services.maintenance.acceptances import request_accept
@@ -163,6 +164,33 @@ class AcceptViewSet(_MaintenanceViewSet):
         fields, reason = self.given(MaintenanceSerializer)
         run = request_accept(
             dataset=str(fields["dataset"]), reason=reason, run_id=fields.get("run_id"), user=request.user
+        )
+        return self.accepted(run)
+
+
+class NewCopyRunSerializer(ReasonOfRun):
+    """A run that makes or compares the copies of one dataset."""
+
+    dataset = _dataset()
+    check = serializers.BooleanField(
+        required=False, default=False, help_text="Compare version, number of rows and checksum, and write nothing."
+    )
+    run_id = RunIdField()
+
+
+class CopyRunViewSet(_MaintenanceViewSet):
+    """Copy runs: the copies of a dataset are made, or compared."""
+
+    @extend_schema(request=NewCopyRunSerializer, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    def create(self, request: Request) -> Response:
+        """Request a copy run. ``Location`` is the run, whose details list the results by copy."""
+        fields, reason = self.given(NewCopyRunSerializer)
+        run = request_copy(
+            dataset=str(fields["dataset"]),
+            check=fields["check"],
+            reason=reason,
+            run_id=fields.get("run_id"),
+            user=request.user,
         )
         return self.accepted(run)
 

@@ -1,4 +1,4 @@
-"""Exposures, owners, contracts, saved queries and schedules that a change affects, and messages to their owners."""
+"""Exposures, copies, owners, contracts, queries and schedules that a change affects, and messages to their owners."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from loader.contract.refusals import Refusal
 from loader.domain.queries.select_statements import names_read
 from metadata.domain.scope import ALL, DATASET, SCHEMA, Scope
 
-EXPOSURE, CONTRACT, OWNER, QUERY, SCHEDULE = "exposure", "contract", "owner", "saved query", "schedule"
+EXPOSURE, COPY, CONTRACT, OWNER, QUERY, SCHEDULE = "exposure", "copy", "contract", "owner", "saved query", "schedule"
 # In display order.
-KINDS = (EXPOSURE, CONTRACT, OWNER, QUERY, SCHEDULE)
+KINDS = (EXPOSURE, COPY, CONTRACT, OWNER, QUERY, SCHEDULE)
 _PARSED = 2048
 
 

@@ -1,4 +1,4 @@
-"""Exposures, owners, contracts, saved queries and schedules downstream of a dataset, column, report or load run."""
+"""Exposures, copies, owners, contracts, saved queries and schedules downstream of a dataset, report or load run."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -19,6 +19,7 @@ from loader.contract.refusals import Refusal
 from loader.domain import affected as domain
 from loader.domain.affected import Affected
 from loader.models import DatasetRun, LoadRun, SavedQuery, Schedule
+from loader.selectors.copies import active_copies
 from loader.services.loads.plans import plan_load
 from metadata.domain.scope import SELECTION, Scope
 from metadata.models import Exposure, SourceColumn, SourceDataset, TargetColumn, TargetDataset
@@ -121,7 +122,7 @@ def affected_by(subject: Subject, user: Any) -> tuple[Affected, ...]:
         pks = [node.pk for node in downstream(keys).nodes if node.kind != "source"] if keys else []
     rows = TargetDataset.objects.filter(pk__among=pks, active=True).select_related("schema")
     datasets = {str(row): row for row in rows}
-    found = (*_exposures(pks), *_contracts(datasets), *_owners(datasets), *_queries(datasets, user))
+    found = (*_exposures(pks), *_copies(pks), *_contracts(datasets), *_owners(datasets), *_queries(datasets, user))
     everything = (*found, *_schedules(datasets))
     return tuple(sorted(everything, key=lambda each: (domain.KINDS.index(each.kind), each.name, each.owner)))
 
@@ -131,6 +132,12 @@ def _exposures(pks: Collection[int]) -> Iterator[Affected]:
     for row in rows:
         page = reverse("dataset_contract", args=[row.dataset.key])
         yield Affected(domain.EXPOSURE, row.name, row.owner, (str(row.dataset),), page)
+
+
+def _copies(pks: Collection[int]) -> Iterator[Affected]:
+    for row in active_copies().filter(dataset__id__among=pks):
+        page = f"{reverse('dataset_copies', args=[row.dataset.key])}#copy-{row.key}"
+        yield Affected(domain.COPY, row.name, row.dataset.owner, (str(row.dataset),), page)
 
 
 def _contracts(datasets: Mapping[str, TargetDataset]) -> Iterator[Affected]:

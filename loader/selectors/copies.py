@@ -38,6 +38,12 @@ def copy_lines(dataset: TargetDataset) -> list[CopyLine]:
     return lines_of(rows.order_by("system__short_name", "table", "pk"))
 
 
+def active_copies() -> QuerySet[DatasetCopy]:
+    """Return the copies that runs make: of active datasets, to active systems."""
+    rows = DatasetCopy.objects.filter(dataset__active=True, system__active=True)
+    return rows.select_related("dataset__schema", "system")
+
+
 def copies_in(system: System) -> QuerySet[DatasetCopy]:
     """Return the copies of datasets in a system."""
     rows = DatasetCopy.objects.filter(system=system).select_related("dataset__schema", "system")
@@ -60,8 +66,7 @@ def failed_copies() -> list[Concern]:
 
 
 def _failed_copies() -> Iterator[Concern]:
-    rows = DatasetCopy.objects.filter(dataset__active=True, system__active=True)
-    for line in lines_of(rows.select_related("dataset__schema", "system").order_by("pk")):
+    for line in lines_of(active_copies().order_by("pk")):
         state = line.state
         left_out = [text for text in state.findings if text.startswith(SENSITIVE)] if state is not None else []
         if state is None or not (state.error or left_out):

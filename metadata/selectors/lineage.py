@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterable
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from elevata.web.graph import HISTORY, INPUT, Edge, Graph, Node, Port
+from elevata.web.graph import COPY, HISTORY, INPUT, Edge, Graph, Node, Port
 from metadata.domain import column_lineage
 from metadata.domain.column_lineage import ColumnLineage, ColumnNode, ExposureNode
 from metadata.domain.exposures import KINDS as EXPOSURE_KINDS
 from metadata.models import Exposure
+from metadata.selectors.copies import CopyResult
 from metadata.selectors.dataset_lineage import Lineage, LineageNode
 
 
@@ -20,8 +21,13 @@ def layer_of(node: LineageNode) -> str:
     return node.kind if node.kind in ("source", "history") else node.layer
 
 
-def of_lineage(lineage: Lineage, url_of: Callable[[LineageNode], str], exposures: Iterable[Exposure] = ()) -> Graph:
-    """Return a lineage as a graph, with the exposures of its datasets; its dataset is ``here``."""
+def of_lineage(
+    lineage: Lineage,
+    url_of: Callable[[LineageNode], str],
+    exposures: Iterable[Exposure] = (),
+    copies: Iterable[CopyResult] = (),
+) -> Graph:
+    """Return a lineage as a graph, with the exposures and copies of its datasets; its dataset is ``here``."""
     nodes = [_node(node, url_of(node)) for node in lineage.nodes]
     edges = [Edge(edge.start, edge.end, edge.kind, edge.label) for edge in lineage.edges]
     by_pk = {node.pk: node.id for node in lineage.nodes if node.kind != "source"}
@@ -30,7 +36,25 @@ def of_lineage(lineage: Lineage, url_of: Callable[[LineageNode], str], exposures
         url = reverse("dataset_contract", args=[row.dataset.key])
         nodes.append(Node(f"exposure:{row.pk}", row.name, sub, column_lineage.EXPOSURE, url=url))
         edges.append(Edge(by_pk[row.dataset_id], f"exposure:{row.pk}"))
+    for each in copies:
+        node = _copy_node(each)
+        nodes.append(node)
+        edges.append(Edge(by_pk[each.copy.dataset_id], node.id))
     return Graph(tuple(nodes), tuple(edges))
+
+
+def _copy_node(result: CopyResult) -> Node:
+    row = result.copy
+    return Node(
+        f"copy:{row.pk}",
+        row.table_name,
+        f"in {row.system.short_name}",
+        COPY,
+        state=result.status,
+        said=result.label.lower(),
+        url=f"{reverse('dataset_copies', args=[row.dataset.key])}#copy-{row.key}",
+        muted=not (row.dataset.active and row.system.active),
+    )
 
 
 def exposures_of(lineage: Lineage) -> QuerySet[Exposure]:

@@ -29,6 +29,7 @@ from metadata.forms.datasets import (
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.permissions import may_change
 from metadata.selectors.columns import details, may_refer, retired_columns, shown_columns, stable_keys
+from metadata.selectors.copies import copies_of
 from metadata.selectors.dataset_lineage import LineageNode, lineage
 from metadata.selectors.datasets import schemas
 from metadata.selectors.lineage import exposures_of, layer_of, of_lineage
@@ -93,12 +94,14 @@ class DatasetLineage(DatasetPage, DetailPage):
         def url_of(node: LineageNode) -> str:
             return reverse("source_page" if node.kind == "source" else "dataset_lineage", args=[keys[node.id]])
 
+        copies = copies_of(graph)
         flowing = {end for edge in graph.edges if edge.kind != "reference" for end in (edge.start, edge.end)}
         others = [(node, url_of(node), layer_of(node)) for node in graph.nodes if node.distance != 0]
         return super().context() | {
-            "graph": of_lineage(graph, url_of, exposures_of(graph)),
+            "graph": of_lineage(graph, url_of, exposures_of(graph), copies),
             "upstream": [item for item in others if item[0].distance < 0 and item[0].id in flowing],
             "downstream": [item for item in others if item[0].distance > 0 and item[0].id in flowing],
+            "copies": copies,
             "referring": [item for item in others if item[0].id not in flowing],
         }
 

@@ -22,7 +22,9 @@ from metadata.domain.copies import BESIDE, CHANGES, REGISTER, REPLACE
 from metadata.domain.sql import quote_standard_identifier, quote_standard_text
 
 _OLD = "former_copy"
-_REGISTERED = f"SELECT environment, dataset, version, run_id, row_count, checksum FROM {REGISTER} WHERE table_name = ?"
+# DuckDB finds names without regard to case.
+_OF_TABLE = "lower(table_name) = lower(?)"
+_REGISTERED = f"SELECT environment, dataset, version, run_id, row_count, checksum FROM {REGISTER} WHERE {_OF_TABLE}"
 _CHECKSUM = "SELECT count(*), coalesce(sum(md5_number_lower(CAST(t AS VARCHAR))), 0) FROM {} t"
 
 
@@ -99,7 +101,7 @@ class DuckDbCopy:
             new.execute(rules.create_register(register))
             for former in {target.former_table or target.table, target.table}:
                 new.execute(f"DROP TABLE IF EXISTS {qualified(former)}")
-                new.execute(f"DELETE FROM {register} WHERE table_name = ?", [former])
+                new.execute(f"DELETE FROM {register} WHERE {_OF_TABLE}", [former])
             new.execute(rules.create_table(qualified(target.table), columns))
             names = rules.names(column.name for column in columns)
             new.execute(
@@ -197,7 +199,8 @@ def _shape(connection: Any, table: str) -> list[tuple[str, str]]:
     schema, _, name = table.partition(".")
     query = (
         "SELECT column_name, data_type FROM information_schema.columns "
-        "WHERE table_catalog = current_database() AND table_schema = ? AND table_name = ? ORDER BY ordinal_position"
+        f"WHERE table_catalog = current_database() AND lower(table_schema) = lower(?) AND {_OF_TABLE} "
+        "ORDER BY ordinal_position"
     )
     return connection.execute(query, [schema, name]).fetchall()
 

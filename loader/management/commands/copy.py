@@ -11,7 +11,8 @@ from loader.contract.refusals import Refusal
 from loader.management.run_command import RunningCommand
 from loader.management.run_output import ending
 from loader.models import LoadRun
-from loader.services.copies.requests import active_copies, request_copy
+from loader.selectors.copies import active_copies
+from loader.services.copies.requests import request_copy
 
 _INVALID = ("UNKNOWN_DATASET", "NO_COPIES", "NOT_LOADED")
 

@@ -16,21 +16,15 @@ from loader.contract.run_states import COPY
 from loader.domain.copies import wait_after
 from loader.domain.dependencies import is_loaded
 from loader.models import LoadRun
+from loader.selectors.copies import active_copies
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_named
 from loader.services.maintenance.work import scope_of
-from metadata.models import DatasetCopy
 
 log = logging.getLogger(__name__)
 # Runs of a dataset that are counted: after so many failures in a row the wait is the longest.
 _COUNTED_RUNS = 10
 _FAILED = (states.FAILED, states.LOST)
-
-
-def active_copies() -> QuerySet[DatasetCopy]:
-    """Return the copies that runs make: of active datasets, to active systems."""
-    rows = DatasetCopy.objects.filter(dataset__active=True, system__active=True)
-    return rows.select_related("dataset__schema", "system")
 
 
 def request_copy(

@@ -12,6 +12,7 @@ from architecture.models import Environment
 from architecture.services.environments import current_environment
 from architecture.services.proof import proven_states
 from elevata.core.database import retried
+from elevata.core.errors import MetadataError
 from loader.contract.manifest.copies import CopyManifest, CopyTarget
 from loader.contract.manifest.sources import DatabaseSpec
 from loader.contract.refusals import Refusal
@@ -19,12 +20,12 @@ from loader.dialects.copied_columns import copied_columns, shape_of
 from loader.domain.copies import SENSITIVE
 from loader.domain.queries.masking import without_examples
 from loader.models import CopyState, LoadRun
-from loader.services.copies.requests import active_copies
+from loader.selectors.copies import active_copies
 from loader.services.loads.plans import plan_named
 from loader.services.maintenance.work import RunWork
 from loader.services.reads.read_permissions import SensitiveNames, hidden_names, sensitive_columns
 from loader.services.sources.specs import copy_place, database_place
-from metadata.domain.copies import DUCKDB, JDBC, LEAVE_OUT
+from metadata.domain.copies import DUCKDB, JDBC, LEAVE_OUT, check_table
 from metadata.domain.load_policy import COPIES
 from metadata.domain.state import DatasetState
 from metadata.models import DatasetCopy, System
@@ -87,6 +88,11 @@ def _target(
 ) -> CopyTarget:
     system, key = copy.system, str(copy.key)
     treatment = copy.sensitive if approved.get(key) == copy_rule(copy) else LEAVE_OUT
+    try:
+        check_table(system.kind, copy.table_name)
+    except MetadataError as problem:  # the schema was renamed since
+        message = f"the table {copy.table_name} cannot be in {system.short_name}: {problem.message}"
+        raise Refusal("NOT_RENDERED", message, hint="Give the copy a table of its own.") from None
     columns = copied_columns(table, system.kind, sensitive=hidden, treatment=treatment)
     owners = {state.qualified_name, *(f"{state.schema}.{name}" for name in state.former_names)}
     if known is not None and known.dataset_name:

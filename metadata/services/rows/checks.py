@@ -10,6 +10,7 @@ from django.db.models import Model, Q
 from elevata.audit.services.transactions import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
+from metadata.domain.copies import LONGEST_NAMES, check_table
 from metadata.domain.history.history_policy import NONE, HistoryPolicy
 from metadata.domain.history.load_types import UPSERT, load_type
 from metadata.domain.sources.intake import INPUTS, Intake
@@ -91,6 +92,7 @@ def check_target_dataset(row: TargetDataset) -> None:
         check_model(row)
     if row.schema.layer == layers.RAW and row.materialization != "table":
         raise MetadataError("invalid", "raw datasets are tables", "materialization", where)
+    _check_copies(row)
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
     with_place(row, lambda: row.keeping.check(row.schema.layer))
     if row.filter:
@@ -100,6 +102,23 @@ def check_target_dataset(row: TargetDataset) -> None:
     check_word_list(row.tags, "tags", where)
     check_word_list(row.former_names, "former_names", where)
     check_fields(row, where)
+
+
+def _check_copies(row: TargetDataset) -> None:
+    """Refuse a view that has copies, and a name that the target of a copy without a table of its own does not take."""
+    is_view = row.materialization == TargetDataset.Materialization.VIEW
+    if row.pk is None or not (is_view or len(row.name) > min(LONGEST_NAMES.values())):
+        return
+    for copy in row.copies.select_related("system"):
+        if is_view:
+            message = f"has a copy in {copy.system}, and a view has no table to copy; delete the copy first"
+            raise MetadataError("in_use", message, "materialization", str(row))
+        if not copy.table:
+            try:
+                check_table(copy.system.kind, str(row))
+            except MetadataError as problem:
+                message = f"its copy in {copy.system} has the dataset's name: {problem.message}"
+                raise MetadataError(problem.code, message, "name", str(row)) from None
 
 
 def _check_contract(row: TargetDataset) -> None:

@@ -14,8 +14,10 @@ from architecture.models import ChangeReport
 from architecture.services.approvals import approve
 from elevata.accounts.actors import acting_as
 from metadata.models import TargetDataset
+from metadata.services.copies import create_copy
 from metadata.services.datasets.targets import create_schema, create_target_dataset, update_target_column
 from metadata.services.lifecycle import retire_column
+from metadata.services.sources import create_system
 from tests.architecture.services.test_previews import describe_view
 from tests.architecture.world import World, customers, make_contract_world, put_policy_in_force
 from tests.elevata.web.html import html_of
@@ -174,6 +176,19 @@ def test_downstream_graph_shows_changed_datasets_and_readers(world: World, viewe
     assert nodes["vip"]["url"] == f"/datasets/{reading.key}/"
     assert "Changed (1)" in part
     assert "Readers (2)" in part
+
+
+def test_copies_of_changed_datasets_are_downstream_and_affected(world: World, viewer: Client):
+    with acting_as(world.author):
+        bi = create_system(name="BI", short_name="bi", kind="duckdb", location="{{ data_dir }}/copies/bi.duckdb")
+        create_copy(dataset=TargetDataset.objects.get(name="rc_crm_customer"), to=bi, table="mart.customer")
+    rename(world, "full_name", "display_name")
+    report = world.report()
+    part = html_of(viewer.get(address(report, "downstream/"), headers=HTMX))
+    (copy,) = (node for node in graph_of(part)["nodes"] if node["layer"] == "copy")
+    assert (copy["title"], copy["sub"], copy["said"]) == ("mart.customer", "in bi", "reads from it")
+    assert "mart.customer Copy" in words(part)
+    assert "copy mart.customer in bi" in words(read(viewer, f"/affected/?report={report.report_id}"))
 
 
 def drop_a_column_with_readers(world: World) -> ChangeReport:

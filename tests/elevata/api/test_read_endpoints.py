@@ -42,6 +42,7 @@ OTHERS += [
     "source-proposals",
     "contracts",
     "copies",
+    "copy-runs",
     "exposures",
 ]
 

@@ -305,6 +305,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "api-affected-notify": _sent(BUILD),
     "api-history-check-detail": {"GET": READ_DATA},
     "api-history-check-list": _form(READ_DATA),
+    "api-copy-run-list": _sent(START),
     "api-vacuum-list": _sent(START),
     "api-quarantine-decision-list": _sent(START),
     "api-history-prune-list": _sent(START),

@@ -438,6 +438,7 @@ RULES = {
     "api-load-run-cancel": _api_post("run_id", operator=409),
     "api-history-batch-list": _api_post(operator=400),
     "api-history-revert-list": _api_post(operator=400),
+    "api-copy-run-list": _api_post(operator=400),
     "api-vacuum-list": _api_post(operator=400),
     "api-quarantine-decision-list": _api_post(operator=400),
     "api-history-prune-list": _api_post(operator=400),

@@ -14,9 +14,9 @@ from loader.dialects.refusals import NotRendered
 from loader.domain.historization import hashing
 from loader.domain.historization.compared_texts import ComparedText
 from metadata.domain.types import parse
+from tests.fixtures.spark import by_night
 from tests.loader.dialects.engines import ENGINES, connection_to
 
-ROWS = 3000
 TYPES = {
     "s": "string",
     "n": "string(40)",
@@ -58,10 +58,11 @@ def random_row(source: random.Random) -> dict:
     return {name: None if source.random() < 0.1 else value for name, value in row.items()}
 
 
+@pytest.mark.parametrize("count", [3000, by_night(100_000)])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_hashes_equal_the_product_for_random_rows_of_every_type(engine):
+def test_hashes_equal_the_product_for_random_rows_of_every_type(engine, count):
     connection, dialect, source = connection_to(engine), DIALECTS[engine], random.Random(20260712)
-    rows = [random_row(source) for _ in range(ROWS)]
+    rows = [random_row(source) for _ in range(count)]
     connection.run(dialect.create_schema("hashes"))
     connection.run("DROP TABLE IF EXISTS hashes.r")
     connection.run(dialect.create_table("hashes.r", [("place", "integer"), *TYPES.items()]))
@@ -69,9 +70,7 @@ def test_hashes_equal_the_product_for_random_rows_of_every_type(engine):
     connection.insert("hashes.r", [dialect.identifier(name) for name in ("place", *TYPES)], plain)
     parts = [(f"key|{name}", dialect.identifier(name), parse(type_)) for name, type_ in TYPES.items()]
     selected = dict(connection.rows(f"SELECT place, {digest(dialect, parts)} FROM hashes.r"))
-    expected = {
-        place: hashing.digest([(f"key|{name}", row[name]) for name in TYPES]) for place, row in enumerate(rows)
-    }
+    expected = {place: hashing.digest([(f"key|{name}", row[name]) for name in TYPES]) for place, row in enumerate(rows)}
     different = [place for place in expected if selected[place] != expected[place]]
     assert [rows[place] for place in different[:3]] == []
 

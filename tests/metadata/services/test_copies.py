@@ -10,8 +10,10 @@ from metadata.domain.load_policy import COPIES
 from metadata.models import DatasetCopy, System, TargetDataset
 from metadata.selectors.dataset_states import dataset_state
 from metadata.services.copies import create_copy, delete_copy, update_copy
+from metadata.services.datasets.targets import update_target_dataset
 from metadata.services.deletion import delete_system
 from metadata.services.exchange.metadata_files import export_metadata, import_metadata
+from metadata.services.lifecycle import rename_dataset
 from metadata.services.sources import create_system, update_system
 from tests.metadata.contracts import sales_mart
 
@@ -58,6 +60,34 @@ def test_copy_of_a_view_is_refused(mart, bi):
     TargetDataset.objects.filter(pk=mart.pk).update(materialization="view")
     mart.refresh_from_db()
     assert "is a view" in refused(create_copy, dataset=mart, to=bi).message
+
+
+def test_dataset_with_a_copy_does_not_become_a_view(mart, bi):
+    copy = create_copy(dataset=mart, to=bi)
+    problem = refused(update_target_dataset, dataset=mart, expected_version=mart.version, materialization="view")
+    assert (problem.code, problem.field) == ("in_use", "materialization")
+    assert "has a copy in bi" in problem.message
+    delete_copy(copy=copy, expected_version=copy.version)
+    changed = update_target_dataset(dataset=mart, expected_version=mart.version, materialization="view")
+    assert changed.materialization == "view"
+
+
+def test_file_that_makes_a_dataset_with_a_copy_a_view_is_refused(mart, bi, tmp_path: Path):
+    create_copy(dataset=mart, to=bi)
+    export_metadata(tmp_path)
+    file = tmp_path / "targets" / mart.schema.name / f"{mart.name}.yaml"
+    lines = file.read_text().splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.startswith("  name:"))
+    file.write_text("".join([*lines[: at + 1], "  materialization: view\n", *lines[at + 1 :]]))
+    assert refused(import_metadata, path=tmp_path, check=True).code == "in_use"
+
+
+def test_dataset_keeps_a_name_that_the_target_of_its_copy_takes(mart, bi):
+    create_copy(dataset=mart, to=bi)
+    problem = refused(rename_dataset, dataset=mart, expected_version=mart.version, name="m" * 64)
+    assert (problem.code, problem.field) == ("too_long", "name")
+    DatasetCopy.objects.update(table="mart.sales")
+    assert rename_dataset(dataset=mart, expected_version=mart.version, name="m" * 64).name == "m" * 64
 
 
 def test_system_with_a_copy_stays(mart, bi):

@@ -113,6 +113,49 @@ def test_source_in_a_system_for_copies_is_refused(bi: System):
         create_source_dataset(system=bi, name="order", location="order.csv")
 
 
+def test_copies_are_downstream_in_the_lineage_with_their_state(editor: Client, airport: TargetDataset, bi: System):
+    copy = create_copy(dataset=airport, to=bi, table="mart.airport")
+    stored(copy, status="failed")
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    for key in (airport.key, raw.key):
+        answer = editor.get(f"/datasets/{key}/lineage/")
+        assert "mart.airport Copy in bi Failed" in words(answer.content.decode())
+        (node,) = (node for node in answer.context["graph"].nodes if node.layer == "copy")
+        assert (node.title, node.sub, node.state, node.said) == ("mart.airport", "in bi", "failed", "failed")
+        assert node.url == f"{page(airport)}#copy-{copy.key}"
+    history = editor.get(f"/datasets/{airport.history.key}/lineage/")
+    assert "mart.airport" not in words(history.content.decode())
+
+
+def test_copies_are_affected_by_changes_upstream(editor: Client, airport: TargetDataset, bi: System):
+    create_copy(dataset=airport, to=bi, table="mart.airport")
+    raw = TargetDataset.objects.get(name="raw_air_airport")
+    rows = editor.get(f"/api/v1/affected/?dataset={raw.key}").json()
+    assert [(row["name"], row["datasets"]) for row in rows if row["kind"] == "copy"] == [
+        ("mart.airport in bi", [str(airport)])
+    ]
+    System.objects.filter(pk=bi.pk).update(active=False)
+    assert "copy" not in {row["kind"] for row in editor.get(f"/api/v1/affected/?dataset={raw.key}").json()}
+
+
+def test_copy_run_is_requested_by_rest_with_the_permission_to_start_loads(
+    operator: Client, viewer: Client, airport: TargetDataset, editor: Client, bi: System
+):
+    body = {"dataset": str(airport.key), "check": True, "changelog_message": "for the board"}
+    without = operator.post("/api/v1/copy-runs/", body, content_type="application/json")
+    assert (without.status_code, without.json()["code"]) == (422, "NO_COPIES")
+    create_copy(dataset=airport, to=bi)
+    assert viewer.post("/api/v1/copy-runs/", body, content_type="application/json").status_code == 403
+    assert not LoadRun.objects.exists()
+    answer = operator.post("/api/v1/copy-runs/", body, content_type="application/json")
+    run = LoadRun.objects.get(kind=COPY)
+    assert (answer.status_code, answer.headers["Location"]) == (
+        202,
+        f"http://testserver/api/v1/load-runs/{run.run_id}/",
+    )
+    assert (run.details["asked"]["check"], run.reason) == (True, "for the board")
+
+
 def test_health_says_that_more_copies_failed_than_are_listed(
     editor: Client, airport: TargetDataset, bi: System, monkeypatch: pytest.MonkeyPatch
 ):

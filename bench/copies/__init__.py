@@ -1,0 +1,1 @@
+"""Benchmark of copies in PostgreSQL: the whole table and changed keys, beside Spark's JDBC writer."""
