@@ -5,7 +5,6 @@ engine's history is restored before every load, so all loads of an entry do the 
 the history is compared with the expected one.
 """
 
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -15,6 +14,7 @@ from bench.history.plan import Plan, load_time
 from bench.processes.environment import peers_python, product_python
 from bench.processes.session import peer_settings, product_settings
 from bench.processes.workers import Failed, Worker
+from bench.runner import say
 from elevata.bootstrap.places import SPARK_JARS
 from loader.domain.spark_settings import SHUFFLE_PARTITIONS
 
@@ -239,8 +239,3 @@ def result(name: str, loads: list[dict], end: dict | None, wrong: str | None) ->
         "open": end["open"] if end else None,
     }
     return document | ({"wrong": wrong} if wrong else {})
-
-
-def say(text: str) -> None:
-    """Print progress to standard error; standard output holds the results only."""
-    print(f"bench: {text}", file=sys.stderr, flush=True)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from bench.history.case import KEYED, MAIN, SOURCE, Bench, Entry, run_case, say
+from bench.history.case import KEYED, MAIN, SOURCE, Bench, Entry, run_case
 from bench.history.plan import Plan, Step
-from bench.processes.session import DRIVER_MEMORY
 from bench.processes.workers import Failed
+from bench.runner import say
 
 # The names of the command line, in the order of the table.
 ENGINES = ("ours", "ours_public", "limit", "four_step", "dbt_snapshot", "koheesio", "datacoolie")
@@ -107,34 +107,19 @@ def small_tables(bench: Bench, tables: int, repeats: int, *, peer: bool = True) 
     return run_case(bench, entries, repeats, failures)
 
 
-def many_tables(bench: Bench, tables: int, repeats: int) -> dict:
-    """Measure one of our load runs over so many tables, and the peak memory of the process and its JVM."""
-    (result,) = small_tables(bench, tables, repeats, peer=False)
-    peak = bench.worker(SMALL_TABLES).ask("size")["peak_bytes"]
-    return {"tables": tables, "peak_bytes": peak} | result
-
-
-def cluster(bench: Bench, rows: int) -> dict:
-    """Measure one load of so many rows into its history on the cluster of ``bench``."""
-    entries = [Entry("ours", "ours", 0)]
-    make_sources(bench, entries)
-    (result,) = measure(bench, entries, 1)
-    return {"rows": rows} | result
-
-
 # --- limits of size ------------------------------------------------------------------------------
 
 
-def memory(bench: Bench, rows: int) -> dict:
-    """Measure the peak memory of one of our loads of this size, with the benchmark's driver memory.
-
-    The peak includes the process and its JVM.
-    """
+def ours_once(bench: Bench) -> dict:
+    """Measure one load of ours into the history of the plan of ``bench``."""
     entries = [Entry("ours", "ours", 0)]
     make_sources(bench, entries)
-    results = measure(bench, entries, 1)
-    peak = bench.worker("ours").ask("size")["peak_bytes"]
-    return {"rows": rows, "driver_memory": DRIVER_MEMORY, "peak_bytes": peak, "results": results}
+    return measure(bench, entries, 1)[0]
+
+
+def peak(bench: Bench, engine: str) -> int:
+    """Return the peak memory of an engine's process and its JVM, in bytes."""
+    return bench.worker(engine).ask("size")["peak_bytes"]
 
 
 def files(bench: Bench, loads: int) -> dict:

@@ -4,7 +4,7 @@ import pytest
 
 from bench.history.case import Bench
 from bench.history.cases import make_sources, measure, plain_entries, plans
-from bench.report import ratios
+from bench.history.results import ratios
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
