@@ -54,17 +54,31 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Bound:
-    """Wanted ratio of two sides' medians, or seconds of one side if ``to`` is empty (``by`` other than the median)."""
+    """Ratio of two sides' medians, or seconds of one side if ``to`` is empty, with what is wanted of it.
+
+    ``by`` takes another value than the median of a side's times.
+    """
 
     name: str
     of: str
     to: str = ""
-    at_most: float = 0
+    at_most: float | None = None
+    at_least: float | None = None
     by: Callable[[list[float]], float] = median
 
+    @property
+    def wanted(self) -> str:
+        if self.at_least is not None:
+            return f">= {self.at_least:g}"
+        return "" if self.at_most is None else f"<= {self.at_most:g}"
+
     def result(self, seconds: Mapping[str, list[float]], processor: Mapping[str, list[float]]) -> dict[str, Any]:
-        value = {"ratio" if self.to else "seconds": self._value(seconds), "by_processor": self._value(processor)}
-        return value | {"wanted": self.at_most}
+        """Return the measured value with ``met``, which is None if nothing is wanted."""
+        value = self._value(seconds)
+        is_over = self.at_most is not None and value > self.at_most
+        is_under = self.at_least is not None and value < self.at_least
+        met = not (is_over or is_under) if self.wanted else None
+        return {"value": value, "by_processor": self._value(processor), "wanted": self.wanted, "met": met}
 
     def _value(self, times: Mapping[str, list[float]]) -> float:
         return round(self.by(times[self.of]) / (self.by(times[self.to]) if self.to else 1), 3)
@@ -75,7 +89,8 @@ class Measure:
     """Measure of the benchmark. ``take`` runs it and returns further fields of its result.
 
     ``sizes`` are its options with their defaults, ``rounds`` the counted ones (0: the measure has none of its own).
-    ``options`` adds options that are no sizes. ``markdown`` makes its table for the docs from the result.
+    ``options`` adds options that are no sizes, ``check`` refuses invalid ones. ``markdown`` makes the table for the
+    docs from the result.
     """
 
     name: str
@@ -87,8 +102,6 @@ class Measure:
     options: Callable[[argparse.ArgumentParser], None] | None = None
     check: Callable[[argparse.Namespace], None] | None = None
     markdown: Callable[[dict[str, Any]], str] | None = None
-    # A measure that writes and prints its result by itself.
-    is_printed: bool = False
 
     @property
     def output(self) -> Path:
@@ -96,11 +109,16 @@ class Measure:
 
 
 class Run:
-    """Run of a measure: its options, an empty folder, a Spark session, and the costs recorded so far by side."""
+    """Run of a measure: its options, an empty folder, a Spark session, and the costs recorded so far by side.
+
+    ``wrong`` has the reasons why sides failed, or why their results are not the expected ones.
+    """
 
     def __init__(self, chosen: Measure, options: argparse.Namespace, folder: Path) -> None:
         self.measure, self.options, self.folder = chosen, options, folder
         self.costs: dict[str, list[tuple[float, float]]] = {}
+        self.wrong: dict[str, str] = {}
+        self.bounds = list(chosen.bounds)
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> "Run":
@@ -151,15 +169,28 @@ class Run:
         say(f"{side}: {seconds:.2f} s")
 
     def result(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return the result: sizes, facts, times of each side, and values of the bounds."""
+        """Return the result: sizes, facts, times of each side, and the bounds whose sides were measured."""
         document = {name: getattr(self.options, name) for name in self.measure.sizes} | facts
         if self.costs:
-            document["seconds"] = {side: [round(cost[0], 3) for cost in costs] for side, costs in self.costs.items()}
-            document["processor_seconds"] = {
-                side: [round(cost[1], 3) for cost in costs] for side, costs in self.costs.items()
-            }
-            times = document["seconds"], document["processor_seconds"]
-            document["measures"] = {bound.name: bound.result(*times) for bound in self.measure.bounds}
+            names = ("seconds", "processor_seconds")
+            times = [
+                {side: [round(cost[n], 3) for cost in costs] for side, costs in self.costs.items()} for n in (0, 1)
+            ]
+            document |= dict(zip(names, times, strict=True)) | ({"wrong": self.wrong} if self.wrong else {})
+            measured = [bound for bound in self.bounds if {bound.of, bound.to} - {""} <= set(self.costs)]
+            document["measures"] = {bound.name: bound.result(*times) for bound in measured}
+            for bound in measured:
+                if {bound.of, bound.to} & set(self.wrong):
+                    # A peer that does another work is no peer; a wrong result of ours is no success.
+                    is_peer = bound.at_least is not None and bound.to not in self.wrong
+                    document["measures"][bound.name]["met"] = None if is_peer else False
+        return document
+
+    def save(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Write the result file, if one is wanted, and return its content."""
+        document = self.result(facts)
+        if self.options.output:
+            write_result(self.options.output, document)
         return document
 
 
@@ -220,31 +251,26 @@ def number(kind: type, least: float = 1) -> Callable[[str], Any]:
 
 def _run(chosen: Measure, options: argparse.Namespace) -> None:
     with Run(chosen, options, PLACE / "data") as run:
-        document = run.result(chosen.take(run))
-    if chosen.is_printed:
-        return
-    write_result(options.output, document)
-    if chosen.markdown:
-        text = chosen.markdown(document)
-        if options.docs:
-            write_into(DOCS, text, chosen.name)
-    else:
-        text = summary(document)
-    print(f"\n{text}\n\nwritten to {relative(options.output)}")
+        document = run.save(chosen.take(run))
+    text = chosen.markdown(document) if chosen.markdown else summary(document)
+    if chosen.markdown and options.docs:
+        write_into(DOCS, text, chosen.name)
+    print(f"\n{text}" + (f"\n\nwritten to {relative(options.output)}" if options.output else ""))
 
 
 def summary(document: dict[str, Any]) -> str:
     """Return times of the sides and values of the bounds as text tables."""
-    processor = document["processor_seconds"]
+    seconds, processor, wrong = document["seconds"], document["processor_seconds"], document.get("wrong", {})
     sides = [("side", "median s", "cpu s", "of")]
-    for side, seconds in document["seconds"].items():
-        spread = ", ".join(f"{value:.2f}" for value in seconds)
-        sides.append((side, f"{median(seconds):.3f}", f"{median(processor[side]):.3f}", spread))
+    for side in [*seconds, *(side for side in wrong if side not in seconds)]:
+        taken = seconds.get(side, [])
+        medians = (f"{median(taken):.3f}", f"{median(processor[side]):.3f}") if taken else ("-", "-")
+        reason = f"  wrong: {wrong[side]}" if side in wrong else ""
+        sides.append((side, *medians, ", ".join(f"{value:.2f}" for value in taken) + reason))
     bounds = [("measure", "wanted", "found", "by cpu", "")]
     for name, entry in document["measures"].items():
-        found = entry.get("ratio", entry.get("seconds"))
-        met = "met" if found <= entry["wanted"] else "MISSED"
-        bounds.append((name, f"<= {entry['wanted']:g}", f"{found:.3f}", f"{entry['by_processor']:.3f}", met))
+        met = {True: "met", False: "MISSED", None: ""}[entry["met"]]
+        bounds.append((name, entry["wanted"], f"{entry['value']:.3f}", f"{entry['by_processor']:.3f}", met))
     return f"{aligned(sides)}\n\n{aligned(bounds)}"
 
 

@@ -30,41 +30,27 @@ class DataCoolie(Engine):
 
     def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         source = Path(snapshot)
-        described = {
-            "connections": [
-                {
-                    "name": "snapshots",
-                    "connection_type": "file",
-                    "format": "parquet",
-                    "configure": {"base_path": str(source.parent)},
-                },
-                {
-                    "name": "warehouse",
-                    "connection_type": "lakehouse",
-                    "format": "delta",
-                    "configure": {"base_path": str(self.tables)},
-                },
-            ],
-            "dataflows": [
-                {
-                    "name": "history",
-                    "stage": "history",
-                    "processing_mode": "batch",
-                    "source": {"connection_name": "snapshots", "table": source.name},
-                    "destination": {
-                        "connection_name": "warehouse",
-                        "table": "history",
-                        "load_type": "scd2",
-                        "merge_keys": [KEY],
-                        "configure": {"scd2_effective_column": "delivered_at"},
-                    },
-                    "transform": {
-                        "additional_columns": [{"column": "delivered_at", "expression": f"TIMESTAMP '{at}'"}]
-                    },
-                }
-            ],
+        places = (("snapshots", "file", "parquet", source.parent), ("warehouse", "lakehouse", "delta", self.tables))
+        destination = {
+            "connection_name": "warehouse",
+            "table": "history",
+            "load_type": "scd2",
+            "merge_keys": [KEY],
+            "configure": {"scd2_effective_column": "delivered_at"},
         }
-        self.metadata.write_text(json.dumps(described))
+        flow = {
+            "name": "history",
+            "stage": "history",
+            "processing_mode": "batch",
+            "source": {"connection_name": "snapshots", "table": source.name},
+            "destination": destination,
+            "transform": {"additional_columns": [{"column": "delivered_at", "expression": f"TIMESTAMP '{at}'"}]},
+        }
+        connections = [
+            {"name": name, "connection_type": kind, "format": form, "configure": {"base_path": str(place)}}
+            for name, kind, form, place in places
+        ]
+        self.metadata.write_text(json.dumps({"connections": connections, "dataflows": [flow]}))
 
     def load(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         from datacoolie.engines.spark_engine import SparkEngine

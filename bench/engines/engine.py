@@ -50,11 +50,7 @@ class Engine:
         self.prepare(**load)
         with measure(self.spark) as measured:
             getattr(self, how)(**load)
-        return {
-            "seconds": measured.seconds,
-            "cpu_seconds": measured.cpu_seconds,
-            "bytes_read": measured.bytes_read,
-        }
+        return {"seconds": measured.seconds, "cpu_seconds": measured.cpu_seconds}
 
     def digest(self) -> dict:
         return digest_of(self.history()) | {"shortcoming": self.shortcoming}

@@ -53,7 +53,7 @@ def describe(size: Size, person: Any, told: Callable[[str], None]) -> list[Targe
         for number in range(size.sources):
             import_and_generate(system=systems[number % len(systems)], **_source(number, size.columns))
         told("sources and their targets")
-        rows = TargetDataset.objects.filter(schema__layer="rawcore", history_of=None).order_by("generated_from")
+        rows = TargetDataset.objects.filter(schema__layer="rawcore", history_of=None).order_by("generated_from_id")
         rawcore = list(rows.select_related("schema", "generated_from__system"))
         for number, child in enumerate(rawcore):
             for parent in (rawcore[parent] for parent in parents(number)):

@@ -70,12 +70,15 @@ def test_result_has_counted_rounds_and_bounds_without_the_first_round(capsys, tm
             run.record("peer", (2.0, 1.0))
         return {"rows_read": 7}
 
-    measure = Measure("tried", "Try.", take, {"rows": 3}, rounds=2, bounds=(Bound("ours / peer", "ours", "peer", 1.2),))
+    bounds = (Bound("ours / peer", "ours", "peer", 1.2),)
+    measure = Measure("tried", "Try.", take, {"rows": 3}, rounds=2, bounds=bounds)
     monkeypatch.setattr(runner, "PLACE", tmp_path / "place")
     monkeypatch.setattr(runner, "parse", lambda _: (measure, Namespace(rows=3, rounds=2, output=tmp_path / "r.json")))
     assert runner.main([]) == 0
     written = json.loads((tmp_path / "r.json").read_text())
     assert (written["rows"], written["rows_read"]) == (3, 7)
     assert written["seconds"] == {"ours": [2.0, 3.0], "peer": [2.0, 2.0]}
-    assert written["measures"] == {"ours / peer": {"ratio": 1.25, "by_processor": 1.0, "wanted": 1.2}}
-    assert "ours / peer   <= 1.2  1.250   1.000  MISSED" in capsys.readouterr().out
+    assert written["measures"] == {
+        "ours / peer": {"value": 1.25, "by_processor": 1.0, "wanted": "<= 1.2", "met": False}
+    }
+    assert "ours / peer  <= 1.2  1.250   1.000  MISSED" in capsys.readouterr().out
