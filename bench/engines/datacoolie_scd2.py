@@ -7,16 +7,16 @@ and never detects deleted keys. A full snapshot therefore adds one version of ev
 import json
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from bench.engines.engine import Engine
-from bench.history.data import DELIVERED, KEY
+from bench.history.data import KEY
 
 
 class DataCoolie(Engine):
     """Engine with a metadata file rewritten for each load: the snapshot's path and the load's time."""
 
-    name = "datacoolie"
+    interval = ("__valid_from", "__valid_to")
     shortcoming = "opens a version for every delivered row, changed or not, and does not close deleted keys"
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
@@ -65,10 +65,3 @@ class DataCoolie(Engine):
             done = driver.run(stage="history")
         if done.succeeded != 1:
             raise RuntimeError(f"{done.succeeded} of {done.total} dataflows succeeded")
-
-    def history(self) -> DataFrame:
-        return (
-            self.spark.read.format("delta")
-            .load(str(self.tables / "history"))
-            .selectExpr(KEY, "__valid_from AS valid_from", "__valid_to AS valid_to", *DELIVERED)
-        )
