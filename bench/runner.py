@@ -171,7 +171,7 @@ class Run:
     def result(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Return the result: sizes, facts, times of each side, and the bounds whose sides were measured."""
         document = {name: getattr(self.options, name) for name in self.measure.sizes} | facts
-        if self.costs:
+        if self.costs or self.wrong:
             names = ("seconds", "processor_seconds")
             times = [
                 {side: [round(cost[n], 3) for cost in costs] for side, costs in self.costs.items()} for n in (0, 1)
@@ -260,7 +260,7 @@ def _run(chosen: Measure, options: argparse.Namespace) -> None:
 
 def summary(document: dict[str, Any]) -> str:
     """Return times of the sides and values of the bounds as text tables."""
-    seconds, processor, wrong = document["seconds"], document["processor_seconds"], document.get("wrong", {})
+    seconds, processor, wrong = (document.get(name, {}) for name in ("seconds", "processor_seconds", "wrong"))
     sides = [("side", "median s", "cpu s", "of")]
     for side in [*seconds, *(side for side in wrong if side not in seconds)]:
         taken = seconds.get(side, [])
@@ -268,8 +268,8 @@ def summary(document: dict[str, Any]) -> str:
         reason = f"  wrong: {wrong[side]}" if side in wrong else ""
         sides.append((side, *medians, ", ".join(f"{value:.2f}" for value in taken) + reason))
     bounds = [("measure", "wanted", "found", "by cpu", "")]
-    for name, entry in document["measures"].items():
-        met = {True: "met", False: "MISSED", None: ""}[entry["met"]]
+    for name, entry in document.get("measures", {}).items():
+        met = {True: "met", False: "MISSED", None: "does not count" if entry["wanted"] else ""}[entry["met"]]
         bounds.append((name, entry["wanted"], f"{entry['value']:.3f}", f"{entry['by_processor']:.3f}", met))
     return f"{aligned(sides)}\n\n{aligned(bounds)}"
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
-from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Lease
+from architecture.models import ChangeReport, Environment
 from architecture.services.environments import current_environment
 from architecture.services.health import refresh_findings
 from architecture.services.reports import build_report
@@ -17,33 +17,26 @@ from bench.web.runs import load
 from bench.web.size import Size
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
-from loader.models import LoadRun, Schedule
+from loader.models import LoadRun
 from metadata.models import TargetDataset
 from metadata.selectors.dataset_states import dataset_states
 
 
 @dataclass(frozen=True)
 class Control:
-    """Objects whose pages are requested.
+    """Objects whose pages are requested, besides those that a query finds.
 
-    ``dataset`` is a historized one in the middle, ``hub`` the most referenced one. ``report`` covers one
-    dataset and can be executed, ``everything`` covers all pending changes; ``first_day`` creates every
-    dataset of another environment. ``people`` are users by role.
+    ``dataset`` is a historized one in the middle, ``hub`` the most referenced one. ``everything`` is a report that
+    covers all pending changes, ``first_day`` one that creates every dataset of another environment; ``busy`` is the
+    running load. ``people`` are users by role.
     """
 
     people: dict[str, Any]
     dataset: TargetDataset
     hub: TargetDataset
-    report: ChangeReport
-    executed: ChangeReport
     everything: ChangeReport
     first_day: ChangeReport
-    execution: Execution
-    record: ExecutionRecord
-    night: LoadRun
     busy: LoadRun
-    schedule: Schedule
-    lease: Lease
 
 
 def fill(size: Size, say: Any = lambda line: None) -> Control:
@@ -77,20 +70,6 @@ def fill(size: Size, say: Any = lambda line: None) -> Control:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
-    execution = Execution.objects.filter(status="succeeded").order_by("-pk")[0]
-    return Control(
-        people=people,
-        # One that refers to another, and that another refers to (``bench.web.metadata.parents``).
-        dataset=rawcore[len(rawcore) // 12 * 6 + 3],
-        hub=rawcore[0],
-        report=ChangeReport.objects.filter(status="open", scope__kind="dataset").order_by("-pk")[0],
-        executed=execution.report,
-        everything=everything,
-        first_day=first_day,
-        execution=execution,
-        record=execution.record,
-        night=LoadRun.objects.filter(run_id__startswith="night", status="succeeded").order_by("-pk")[0],
-        busy=busy,
-        schedule=Schedule.objects.order_by("pk")[0],
-        lease=Lease.objects.order_by("pk")[0],
-    )
+    # One that refers to another, and that another refers to (``bench.web.metadata.parents``).
+    dataset = rawcore[len(rawcore) // 12 * 6 + 3]
+    return Control(people, dataset, rawcore[0], everything, first_day, busy)

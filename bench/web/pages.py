@@ -11,9 +11,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from architecture.models import Preview
+from architecture.models import ChangeReport, Execution, Lease, Preview
 from bench.problem import BenchProblem
 from bench.web.control import Control
+from loader.models import LoadRun
 from tests.elevata.web.addresses import Addresses
 from tests.elevata.web.routes import RULES
 
@@ -42,23 +43,27 @@ def pages(control: Control) -> list[Page]:
 
 
 def _of_routes(control: Control) -> Iterator[Page]:
+    execution, report = _executed(), ChangeReport.objects.filter(status="open", scope__kind="dataset").latest("pk")
     given = {
         "run_id": ("run_id", control.busy.run_id),
-        "schedule": ("key", control.schedule.key),
-        "lease": ("pk", control.lease.pk),
-        "execution": ("pk", control.execution.pk),
-        "record_id": ("record_id", control.record.record_id),
+        "lease": ("pk", Lease.objects.earliest("pk").pk),
+        "execution": ("pk", execution.pk),
+        "record_id": ("record_id", execution.record.record_id),
     }
     person = control.people["everything"]
-    addresses = Addresses(control.dataset, person, lambda: Preview.objects.get(report=control.report), given)
+    addresses = Addresses(control.dataset, person, lambda: Preview.objects.get(report=report), given)
     for name, rule in RULES.items():
         nothing = all(isinstance(status, int) and status >= _REFUSED for status in (rule.reader, rule.operator))
         if rule.method == "get" and name not in _NOT_ASKED and not nothing:
             yield Page(name, f"{addresses[name]}?{urlencode(rule.data)}" if rule.data else addresses[name])
 
 
+def _executed() -> Execution:
+    return Execution.objects.filter(status="succeeded").latest("pk")
+
+
 def _more(control: Control) -> Iterator[Page]:
-    hub, night = [control.hub.key], [control.night.run_id]
+    hub, night = [control.hub.key], LoadRun.objects.filter(run_id__startswith="night").latest("pk").run_id
     column = control.hub.columns.order_by("ordinal")[0]
     word = control.dataset.name.rsplit("_", 1)[-1]
     # Route -> arguments of its address, query and name of each further page.
@@ -75,10 +80,10 @@ def _more(control: Control) -> Iterator[Page]:
         ("column_lineage", [], f"column=target:{column.key}", "of a column"),
         ("dataset_retire", hub, "", "referred to by most"),
         ("run_charts", [], "status=succeeded", "of everything"),
-        ("run_page", night, "", "of everything"),
+        ("run_page", [night], "", "of everything"),
         ("run_live", [control.busy.run_id], "", "under way"),
         ("next_step", [], f"dataset={control.hub}", "of a dataset"),
-        ("report_page", [control.executed.report_id], "", "executed"),
+        ("report_page", [_executed().report.report_id], "", "executed"),
         ("change_list", [], "q=as+the+source", "found by a text"),
         ("change_list", [], f"dataset={control.dataset}", "of a dataset"),
         ("change_list", [], "page=100", "far back"),
