@@ -11,7 +11,6 @@ from architecture.models import Environment
 from architecture.services.leases import Holder, take_leases
 from bench.web.size import Size
 from elevata.jobs.models import Job
-from loader.domain.dependencies import Scope
 from loader.models import DatasetRun, LoadRun, RunEvent, Schedule
 from loader.schedules.services import create_schedule
 from metadata.domain.state import DatasetState
@@ -38,7 +37,7 @@ def load(
             run_id="busy" if busy else f"{'night' if nightly else 'run'}-{number:05d}",
             environment=environment,
             status="running" if busy else "failed" if failed else "succeeded",
-            scope=Scope("all" if everything else "schema", "" if everything else "rawcore").as_json(),
+            scope=_scope("all") if everything else _scope("schema", "rawcore"),
             load_timestamp=at,
             requested_by=None if everything else person,
             requester="system" if everything else "",
@@ -62,6 +61,10 @@ def load(
     take_leases(environment=environment, dataset_keys=keys, holder=Holder("load run", run.run_id, 1))
     WorkerFactory(heartbeat_at=timezone.now() + timedelta(days=1))
     return run
+
+
+def _scope(kind: str, name: str = "") -> dict[str, Any]:
+    return {"kind": kind, "name": name, "target_only": False}
 
 
 def _rows(run: LoadRun, tables: Sequence[DatasetState], random: Random, sequence: int) -> Iterable[DatasetRun]:
@@ -96,7 +99,7 @@ def _schedules(environment: Environment, size: Size, tables: Sequence[DatasetSta
             environment=environment,
             name=f"schedule {number}",
             cron=f"{number % 60} 4 * * *",
-            scope=Scope("dataset", tables[number % len(tables)].qualified_name).as_json(),
+            scope=_scope("dataset", tables[number % len(tables)].qualified_name),
             next_at=first.next_at + timedelta(minutes=number),
         )
         for number in range(1, size.schedules)
