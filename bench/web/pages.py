@@ -82,7 +82,7 @@ def _more(control: Control) -> Iterator[Page]:
         ("run_charts", [], "status=succeeded", "of everything"),
         ("run_page", [night], "", "of everything"),
         ("run_live", [control.busy.run_id], "", "under way"),
-        ("next_step", [], f"dataset={control.hub}", "of a dataset"),
+        ("next_step", [], f"dataset={control.hub.key}", "of a dataset"),
         ("report_page", [_executed().report.report_id], "", "executed"),
         ("change_list", [], "q=as+the+source", "found by a text"),
         ("change_list", [], f"dataset={control.dataset}", "of a dataset"),
