@@ -2,6 +2,6 @@
 
 import sys
 
-from bench.cli import main
+from bench.runner import main
 
 sys.exit(main(sys.argv[1:]))

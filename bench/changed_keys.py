@@ -1,16 +1,10 @@
-"""Changed-keys benchmark (``python -m bench.changed_keys``): models over a table of which few rows changed.
+"""Changed keys: models over a table of which few rows changed.
 
 Two models are computed whole and, in turns, by the changed keys of their input: *rows* has a row for each row of
 the input, joined with another table, and a business key; *sums* is an aggregate by ten times fewer keys.
 """
 
-import argparse
-import os
-import shutil
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import median
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,13 +13,7 @@ from pyspark.sql import functions as F
 from bench.flights.digests import digest_of_model
 from bench.history.dataset import Dataset, create_tables, described_model, run_load
 from bench.history.plan import load_time
-from bench.problem import BenchProblem
-from bench.processes.environment import PLACE
-from bench.processes.meter import Measured, measure
-from bench.processes.session import product_settings, start
-from bench.processes.worker import CORES
-from bench.report import write_result
-from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
+from bench.runner import Bound, Measure, Run, require
 from loader.contract.manifest.loads import LoadManifest
 from loader.domain.models import model_load
 from loader.engine.historization.model_queries import read_model
@@ -35,8 +23,6 @@ from loader.engine.tables.commits import commit, open_files
 from loader.engine.tables.tables import DeltaTable
 from metadata.domain.types import parse, spark_type
 
-OUTPUT = ROOT / "bench" / "changed_keys_results.json"
-WANTED = 0.1
 FULL, INCREMENTAL = "full build", "incremental load"
 ORDERS_PER_CUSTOMER, FILES = 10, 4
 
@@ -75,38 +61,6 @@ GROUP BY customer_id""",
         (),
     ),
 }
-
-
-def main(arguments: list[str]) -> int:
-    options = _parser().parse_args(arguments)
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
-    folder = PLACE / "changed_keys"
-    shutil.rmtree(folder, ignore_errors=True)
-    spark = start(product_settings(folder / "warehouse", SPARK_JARS), "changed keys")
-    try:
-        result = _measure(Orders(spark, str(folder / "warehouse"), options.rows), options)
-    except (BenchProblem, RuntimeError) as problem:
-        print(f"bench: {' '.join(str(problem).split())}", file=sys.stderr)
-        return 1
-    finally:
-        spark.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-    write_result(options.output, result)
-    for name, seconds in result["seconds"].items():
-        print(f"{name:<24} {median(seconds):8.2f} s   of {', '.join(f'{value:.2f}' for value in seconds)}")
-    for name, entry in result["measures"].items():
-        print(f"{name:<34} {entry['ratio']:.3f}   wanted: at most {entry['wanted']}")
-    print(f"written to {relative(options.output)}")
-    return 0 if all(entry["ratio"] <= entry["wanted"] for entry in result["measures"].values()) else 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench.changed_keys", description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000, metavar="N", help="rows of the input (5000000)")
-    parser.add_argument("--changed", type=int, default=1000, metavar="N", help="one row in N changes (1000)")
-    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="rounds that are counted (3)")
-    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FILE", help="bench/changed_keys_results.json")
-    return parser
 
 
 @dataclass
@@ -171,8 +125,7 @@ class Orders:
         load = model_load(model, self.states, run_id="", load_timestamp=load_time(0), sequence=0)
         wanted = digest_of_model(read_model(self.spark, self.warehouse, load.query, load.name))
         digest = digest_of_model(DeltaTable(self.spark, self.warehouse, model.key).frame())
-        if digest != wanted:
-            raise BenchProblem(f"{name} is {digest} instead of {wanted}")
+        require(digest, wanted, name)
 
     def _fill(self, dataset: Dataset, rows: int, values: dict[str, str]) -> None:
         table = DeltaTable(self.spark, self.warehouse, dataset.state.key)
@@ -201,49 +154,29 @@ def _increment(column: str) -> dict[str, Any]:
     return {"by": "changed_keys", "input": _INPUT, "columns": {column: column}}
 
 
-def _measure(orders: Orders, options: argparse.Namespace) -> dict[str, Any]:
-    costs: dict[str, list[Measured]] = {}
+def take(run: Run) -> dict[str, Any]:
+    orders = Orders(run.spark, run.warehouse, run.options.rows)
     counts: dict[str, dict[str, int]] = {}
     changed = 0
-    for number in range(options.repeats + 1):
+    for number in run.rounds():
         for name in orders.models:
-            _load(orders, costs, f"{FULL}, {name}", name, full=True)
-        changed = orders.change(options.changed, number)
+            run.timed(f"{FULL}, {name}", lambda name=name: orders.load(name, full=True))
+        changed = orders.change(run.options.changed, number)
         for name in orders.models:
-            counts[name] = _load(orders, costs, f"{INCREMENTAL}, {name}", name, full=False)
-            if "keys" not in counts[name]:
-                raise BenchProblem(f"{name} was computed as a whole: {counts[name]}")
+            side = f"{INCREMENTAL}, {name}"
+            counts[name] = run.timed(side, lambda name=name: orders.load(name, full=False))
+            require("keys" in counts[name], True, f"{name} is computed by keys: {counts[name]}")
             orders.check(name)
-    seconds = {what: [cost.seconds for cost in measured[1:]] for what, measured in costs.items()}
-    processor = {what: [cost.cpu_seconds for cost in measured[1:]] for what, measured in costs.items()}
-    return {
-        "rows": options.rows,
-        "changed": changed,
-        "counts": counts,
-        "seconds": seconds,
-        "processor_seconds": processor,
-        "measures": {
-            f"{name}: {INCREMENTAL} / {FULL}": {
-                "ratio": _ratio(seconds, name),
-                "by_processor": _ratio(processor, name),
-                "wanted": WANTED,
-            }
-            for name in orders.models
-        },
-    }
+    return {"changed": changed, "counts": counts}
 
 
-def _ratio(values: dict[str, list[float]], model: str) -> float:
-    return round(median(values[f"{INCREMENTAL}, {model}"]) / median(values[f"{FULL}, {model}"]), 3)
-
-
-def _load(orders: Orders, costs: dict[str, list[Measured]], what: str, model: str, *, full: bool) -> dict[str, int]:
-    with measure(orders.spark) as measured:
-        counts = orders.load(model, full=full)
-    costs.setdefault(what, []).append(measured)
-    print(f"{what}: {measured.seconds:.2f} s, {counts}", file=sys.stderr, flush=True)
-    return counts
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+MEASURE = Measure(
+    "changed_keys",
+    "Load models by the changed keys of their input, beside full builds; one row in CHANGED changes.",
+    take,
+    sizes={"rows": 5_000_000, "changed": 1000},
+    rounds=3,
+    bounds=tuple(
+        Bound(f"{name}: {INCREMENTAL} / {FULL}", f"{INCREMENTAL}, {name}", f"{FULL}, {name}", 0.1) for name in _MODELS
+    ),
+)

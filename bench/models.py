@@ -1,18 +1,13 @@
-"""Benchmark of models (``python -m bench.models``): columns, types and lineage of many models, and after one edit."""
+"""Models: columns, types and lineage of many models, from nothing and after one edit."""
 
-import argparse
-import sys
 from collections.abc import Mapping
-from pathlib import Path
-from statistics import median
 from time import perf_counter, process_time
+from typing import Any
 
-from bench.report import write_result
-from elevata.bootstrap.places import ROOT, relative
+from bench.runner import Bound, Measure, Run
 from metadata.domain.models import ModelColumn, ReadColumn, describe_select, description, statement
 
-OUTPUT = ROOT / "bench" / "models_results.json"
-TARGETS = {"from nothing": 5.0, "after one edit": 0.3}
+NOTHING, EDIT = "from nothing", "after one edit"
 DATASETS, COLUMNS, LAYERS = 100, 20, 10
 
 _TYPES = ("bigint", "string", "decimal(12,2)", "timestamp", "date", "integer")
@@ -38,33 +33,15 @@ SELECT c0, concat(c1, '-', c0) AS c1, round(c2, 1) AS c2, c3, last_day(c4) AS c4
 )
 
 
-def main(arguments: list[str]) -> int:
-    options = _parser().parse_args(arguments)
-    datasets, models = described_datasets(), invented_models(options.models)
-    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in TARGETS}
-    for _ in range(options.repeats):
+def take(run: Run) -> dict[str, Any]:
+    datasets, models = described_datasets(), invented_models(run.options.models)
+    edited = models | {"bizcore.m0": models["bizcore.m0"].replace("10.5", "11").replace("sum(o.c2)", "max(o.c2)")}
+    for _ in range(run.options.rounds):
         for cached in (description._described, description._items, statement.parse_model):
             cached.cache_clear()
-        seconds["from nothing"].append(_time(models, datasets))
-        edited = models | {"bizcore.m0": models["bizcore.m0"].replace("10.5", "11").replace("sum(o.c2)", "max(o.c2)")}
-        seconds["after one edit"].append(_time(edited, datasets))
-    elapsed = {name: [pair[0] for pair in pairs] for name, pairs in seconds.items()}
-    processor = {name: [pair[1] for pair in pairs] for name, pairs in seconds.items()}
-    result = {"models": options.models, "seconds": elapsed, "processor_seconds": processor}
-    write_result(options.output, result)
-    for name, wanted in TARGETS.items():
-        times = f"{median(elapsed[name]):7.3f} s, {median(processor[name]):7.3f} s of processor time"
-        print(f"{name:<16} {times}   wanted: at most {wanted} s")
-    print(f"written to {relative(options.output)}")
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench.models", description=__doc__)
-    parser.add_argument("--models", type=int, default=500, metavar="N", help="number of models (500)")
-    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="rounds (5)")
-    parser.add_argument("--output", type=Path, default=OUTPUT, metavar="FILE", help="bench/models_results.json")
-    return parser
+        run.record(NOTHING, _time(models, datasets))
+        run.record(EDIT, _time(edited, datasets))
+    return {}
 
 
 def described_datasets() -> dict[str, tuple[ReadColumn, ...]]:
@@ -102,5 +79,11 @@ def _read(column: ModelColumn) -> ReadColumn:
     return ReadColumn(column.name, column.type, column.nullable)
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+MEASURE = Measure(
+    "models",
+    "Describe many models, and again after an edit of the first one.",
+    take,
+    sizes={"models": 500},
+    rounds=5,
+    bounds=(Bound(NOTHING, NOTHING, at_most=5), Bound(EDIT, EDIT, at_most=0.3)),
+)

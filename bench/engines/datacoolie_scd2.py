@@ -7,16 +7,16 @@ and never detects deleted keys. A full snapshot therefore adds one version of ev
 import json
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from bench.engines.engine import Engine
-from bench.history.data import DELIVERED, KEY
+from bench.history.data import KEY
 
 
 class DataCoolie(Engine):
     """Engine with a metadata file rewritten for each load: the snapshot's path and the load's time."""
 
-    name = "datacoolie"
+    interval = ("__valid_from", "__valid_to")
     shortcoming = "opens a version for every delivered row, changed or not, and does not close deleted keys"
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
@@ -30,41 +30,27 @@ class DataCoolie(Engine):
 
     def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         source = Path(snapshot)
-        described = {
-            "connections": [
-                {
-                    "name": "snapshots",
-                    "connection_type": "file",
-                    "format": "parquet",
-                    "configure": {"base_path": str(source.parent)},
-                },
-                {
-                    "name": "warehouse",
-                    "connection_type": "lakehouse",
-                    "format": "delta",
-                    "configure": {"base_path": str(self.tables)},
-                },
-            ],
-            "dataflows": [
-                {
-                    "name": "history",
-                    "stage": "history",
-                    "processing_mode": "batch",
-                    "source": {"connection_name": "snapshots", "table": source.name},
-                    "destination": {
-                        "connection_name": "warehouse",
-                        "table": "history",
-                        "load_type": "scd2",
-                        "merge_keys": [KEY],
-                        "configure": {"scd2_effective_column": "delivered_at"},
-                    },
-                    "transform": {
-                        "additional_columns": [{"column": "delivered_at", "expression": f"TIMESTAMP '{at}'"}]
-                    },
-                }
-            ],
+        places = (("snapshots", "file", "parquet", source.parent), ("warehouse", "lakehouse", "delta", self.tables))
+        destination = {
+            "connection_name": "warehouse",
+            "table": "history",
+            "load_type": "scd2",
+            "merge_keys": [KEY],
+            "configure": {"scd2_effective_column": "delivered_at"},
         }
-        self.metadata.write_text(json.dumps(described))
+        flow = {
+            "name": "history",
+            "stage": "history",
+            "processing_mode": "batch",
+            "source": {"connection_name": "snapshots", "table": source.name},
+            "destination": destination,
+            "transform": {"additional_columns": [{"column": "delivered_at", "expression": f"TIMESTAMP '{at}'"}]},
+        }
+        connections = [
+            {"name": name, "connection_type": kind, "format": form, "configure": {"base_path": str(place)}}
+            for name, kind, form, place in places
+        ]
+        self.metadata.write_text(json.dumps({"connections": connections, "dataflows": [flow]}))
 
     def load(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         from datacoolie.engines.spark_engine import SparkEngine
@@ -79,10 +65,3 @@ class DataCoolie(Engine):
             done = driver.run(stage="history")
         if done.succeeded != 1:
             raise RuntimeError(f"{done.succeeded} of {done.total} dataflows succeeded")
-
-    def history(self) -> DataFrame:
-        return (
-            self.spark.read.format("delta")
-            .load(str(self.tables / "history"))
-            .selectExpr(KEY, "__valid_from AS valid_from", "__valid_to AS valid_to", *DELIVERED)
-        )

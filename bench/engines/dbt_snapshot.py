@@ -6,13 +6,14 @@ passed in a DBT_ENV_CUSTOM_ENV_ variable, the only way that does not cause anoth
 """
 
 import os
+from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.engines.dbt_project import DbtProject
 from bench.engines.engine import Engine
-from bench.history.data import DELIVERED, KEY, ROW_HASH
+from bench.history.data import KEY, ROW_HASH
 
 CLOCK = """
 {% macro snapshot_get_time() %}timestamp '{{ dbt_metadata_envs["LOAD_TIME"] }}'{% endmacro %}
@@ -31,7 +32,7 @@ select * from source.{name}
 class DbtSnapshot(Engine):
     """dbt project in the engine's folder; each snapshot reads a view of the same name."""
 
-    name = "dbt_snapshot"
+    interval = ("dbt_valid_from", "dbt_valid_to")
     threads = 1
 
     def __init__(self, spark: SparkSession, folder: Path, names: list[str] | None = None) -> None:
@@ -58,12 +59,7 @@ class DbtSnapshot(Engine):
         self.project.invoke("snapshot")
 
     def history(self) -> DataFrame:
-        united = None
-        for name in self.names:
-            table = self.spark.read.format("delta").load(str(self.tables / name))
-            frame = table.selectExpr(KEY, "dbt_valid_from AS valid_from", "dbt_valid_to AS valid_to", *DELIVERED)
-            united = frame if united is None else united.unionByName(frame)
-        return united
+        return reduce(DataFrame.unionByName, map(self.versions, self.names))
 
 
 class DbtSmallTables(DbtSnapshot):

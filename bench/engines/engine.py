@@ -9,15 +9,16 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.history.data import digest_of
+from bench.history.data import DELIVERED, KEY, digest_of
 from bench.history.folders import link_copy, size_of
 from bench.processes.meter import measure, peak_bytes
 
 
 class Engine:
-    """Engine base class: subclasses implement ``load`` and ``history``, and ``prepare`` for untimed work."""
+    """Engine base class: subclasses implement ``load``, and ``prepare`` for untimed work."""
 
-    name = ""
+    # Columns of its table ``history`` with the ends of a version's interval.
+    interval = ("valid_from", "valid_to")
     # Known defects of its history, for the report; only mentioned if the history is wrong.
     shortcoming = ""
 
@@ -39,7 +40,13 @@ class Engine:
 
     def history(self) -> DataFrame:
         """Return the current history with the columns of ``bench.history.data.COMPARED``."""
-        raise NotImplementedError
+        return self.versions("history")
+
+    def versions(self, name: str) -> DataFrame:
+        """Return the versions in a Delta table of the engine."""
+        started, ended = self.interval
+        table = self.spark.read.format("delta").load(str(self.tables / name))
+        return table.selectExpr(KEY, f"{started} AS valid_from", f"{ended} AS valid_to", *DELIVERED)
 
     # --- requests to a worker -----------------------------------------------------------------
 
@@ -50,11 +57,7 @@ class Engine:
         self.prepare(**load)
         with measure(self.spark) as measured:
             getattr(self, how)(**load)
-        return {
-            "seconds": measured.seconds,
-            "cpu_seconds": measured.cpu_seconds,
-            "bytes_read": measured.bytes_read,
-        }
+        return {"seconds": measured.seconds, "cpu_seconds": measured.cpu_seconds}
 
     def digest(self) -> dict:
         return digest_of(self.history()) | {"shortcoming": self.shortcoming}

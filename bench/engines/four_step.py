@@ -4,8 +4,6 @@ They update changed rows, update deleted rows, insert changed rows, insert new r
 its own comparison. The table has no partitions, as in the original statements.
 """
 
-from pyspark.sql import DataFrame
-
 from bench.engines.engine import Engine
 from bench.history.data import DELIVERED, KEY, ROW_HASH
 
@@ -43,7 +41,7 @@ WHERE NOT EXISTS (SELECT 1 FROM {history} AS h WHERE h.entity_key = r.entity_key
 class FourStep(Engine):
     """Engine that runs the statements over a view of the snapshot; rawcore would be a table."""
 
-    name = "four_step"
+    interval = ("version_started_at", "version_ended_at")
 
     def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         self.spark.read.parquet(snapshot).createOrReplaceTempView("snapshot")
@@ -71,10 +69,3 @@ class FourStep(Engine):
                     run=f"'run-{load}'",
                 )
             )
-
-    def history(self) -> DataFrame:
-        return (
-            self.spark.read.format("delta")
-            .load(str(self.tables / "history"))
-            .selectExpr(KEY, "version_started_at AS valid_from", "version_ended_at AS valid_to", *DELIVERED)
-        )

@@ -5,11 +5,10 @@ column, the load's time the effective time. The writer left-joins the snapshot, 
 keys and does not close them.
 """
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from bench.engines.engine import Engine
-from bench.history.data import DELIVERED, KEY, ROW_HASH
+from bench.history.data import KEY, ROW_HASH
 
 TABLE = "bench_history"
 VERSION = "named_struct('effective_time', t, 'end_time', t, 'is_current', true) AS _scd2"
@@ -18,7 +17,7 @@ VERSION = "named_struct('effective_time', t, 'end_time', t, 'is_current', true) 
 class Koheesio(Engine):
     """Engine whose table has a lasting catalog name; the folder behind the name is restored."""
 
-    name = "koheesio"
+    interval = ("_scd2.effective_time", "_scd2.end_time")
     shortcoming = "does not close deleted keys"
 
     def prepare(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
@@ -40,10 +39,3 @@ class Koheesio(Engine):
             scd2_timestamp_col=F.lit(at).cast("timestamp"),
             df=self.spark.read.parquet(snapshot),
         ).execute()
-
-    def history(self) -> DataFrame:
-        return (
-            self.spark.read.format("delta")
-            .load(str(self.tables / "history"))
-            .selectExpr(KEY, "_scd2.effective_time AS valid_from", "_scd2.end_time AS valid_to", *DELIVERED)
-        )

@@ -14,8 +14,6 @@ from bench.history.data import COMPARED, DELIVERED, KEY, ROW_HASH
 class Limit(Engine):
     """Engine that writes one folder of changed rows per load; together they form a comparable history."""
 
-    name = "limit"
-
     def load(self, *, load: int, at: str, snapshot: str, before: str | None) -> None:
         new = self.spark.read.parquet(snapshot)
         known = self.spark.read.parquet(before or snapshot).select(

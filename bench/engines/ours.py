@@ -6,6 +6,7 @@ as in a load run.
 """
 
 import threading
+from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +54,6 @@ def _as_stage(snapshot: DataFrame, load: RawcoreLoad) -> DataFrame:
 class Ours(Engine):
     """Engine with one dataset; a load's number determines its run id, date and sequence number."""
 
-    name = "ours"
     # The default of ELEVATA_SMALL_TABLE_ROWS.
     small_rows = 50_000
 
@@ -110,11 +110,7 @@ class Ours(Engine):
         self.save(label=f"{label}-whole")
 
     def history(self) -> DataFrame:
-        frames = [self._history(dataset) for dataset in self.datasets]
-        united = frames[0]
-        for frame in frames[1:]:
-            united = united.unionByName(frame)
-        return united
+        return reduce(DataFrame.unionByName, map(self._history, self.datasets))
 
     def _history(self, dataset: Dataset) -> DataFrame:
         table = DeltaTable(self.spark, self.warehouse, dataset.history.key)
@@ -142,8 +138,6 @@ class Ours(Engine):
 
 class OursPublic(Ours):
     """Engine that commits by Delta's public interfaces."""
-
-    name = "ours_public"
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         super().__init__(spark, folder)

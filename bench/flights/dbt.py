@@ -16,8 +16,6 @@ THREADS = 4
 class DbtFlights:
     """Project with a model for each SELECT; ``inputs`` are the folders of the tables that they read, by name."""
 
-    name = "flights_dbt"
-
     def __init__(
         self, spark: SparkSession, folder: Path, models: dict[str, str], views: list[str], inputs: dict[str, str]
     ) -> None:

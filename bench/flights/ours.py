@@ -22,8 +22,6 @@ from metadata.domain.sql import quote_identifier
 class OurFlights(Engine):
     """Engine with the example's warehouse, which has the tables that both engines read."""
 
-    name = "flights"
-
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         super().__init__(spark, folder)
         self.warehouse = str(self.tables)

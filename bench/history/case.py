@@ -5,16 +5,15 @@ engine's history is restored before every load, so all loads of an entry do the 
 the history is compared with the expected one.
 """
 
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 
 from bench.history.folders import link_copy, remove
 from bench.history.plan import Plan, load_time
 from bench.processes.environment import peers_python, product_python
 from bench.processes.session import peer_settings, product_settings
 from bench.processes.workers import Failed, Worker
+from bench.runner import Run, say
 from elevata.bootstrap.places import SPARK_JARS
 from loader.domain.spark_settings import SHUFFLE_PARTITIONS
 
@@ -42,6 +41,11 @@ class Entry:
     @property
     def restore(self) -> str:
         return self.label or str(self.depth)
+
+    @property
+    def building(self) -> dict[str, str]:
+        """Loading method and form of the snapshots of the loads that build the history."""
+        return {"how": "whole", "kind": SOURCE} if self.how == "whole" and not self.label else {}
 
 
 class Bench:
@@ -181,33 +185,30 @@ class Bench:
             raise
 
 
-def run_case(bench: Bench, entries: list[Entry], repeats: int, failures: dict[str, str]) -> list[dict]:
-    """Run the entries alternately; return one result for each, in their order.
+def run_case(run: Run, bench: Bench, entries: list[Entry], rounds: int, case: str = "") -> None:
+    """Run the entries alternately and record their costs as sides of the case; entries that are wrong before are out.
 
-    ``failures`` gives the reason for each entry that has no history to load into.
+    An engine with a wrong history is measured like the others.
     """
-    loads: dict[str, list[dict]] = {entry.name: [] for entry in entries}
-    ends: dict[str, dict] = {}
-    wrong = dict(failures)
-    out = set(failures)
-    for number in range(repeats + 1):
+    sides = {entry.name: f"{case}: {entry.name}" if case else entry.name for entry in entries}
+    out = {name for name, side in sides.items() if side in run.wrong}
+    for number in range(rounds + 1):
         turn = number % len(entries)
         for entry in entries[turn:] + entries[:turn]:
             if entry.name in out:
                 continue
+            side = sides[entry.name]
             try:
                 done = bench.load(entry, entry.depth + 1, restore=entry.restore)
-                say(f"round {number} of {repeats}: {entry.name} {done['seconds']:.2f} s")
                 if number:
-                    loads[entry.name].append(done)
-                if number in (0, repeats):
-                    ends[entry.name] = bench.worker(entry.engine).ask("digest")
-                    reason = difference(ends[entry.name], bench.expected(entry.variant, entry.depth + 1))
-                    wrong |= {entry.name: reason} if reason else {}
+                    run.record(side, (done["seconds"], done["cpu_seconds"]))
+                if number in (0, rounds):
+                    digest = bench.worker(entry.engine).ask("digest")
+                    reason = difference(digest, bench.expected(entry.variant, entry.depth + 1))
+                    run.wrong |= {side: reason} if reason else {}
             except Failed as failed:
-                wrong[entry.name] = f"failed: {failed}"
+                run.wrong[side] = f"failed: {failed}"
                 out.add(entry.name)
-    return [result(entry.name, loads[entry.name], ends.get(entry.name), wrong.get(entry.name)) for entry in entries]
 
 
 def difference(measured: dict, expected: dict) -> str | None:
@@ -219,28 +220,4 @@ def difference(measured: dict, expected: dict) -> str | None:
     ]
     if not parts and measured["checksum"] != expected["checksum"]:
         parts = ["the same number of versions, but other keys, intervals or values"]
-    if not parts:
-        return None
-    return ": ".join(filter(None, (measured.get("shortcoming"), "; ".join(parts))))
-
-
-def result(name: str, loads: list[dict], end: dict | None, wrong: str | None) -> dict:
-    """Return an entry's result in the documented form; medians are over the counted loads."""
-    seconds = [round(load["seconds"], 3) for load in loads]
-    read = [load["bytes_read"] for load in loads if load["bytes_read"] is not None]
-    document = {
-        "name": name,
-        "seconds": seconds,
-        "median": round(median(seconds), 3) if seconds else None,
-        "min": min(seconds, default=None),
-        "cpu_seconds": round(median(load["cpu_seconds"] for load in loads), 2) if loads else None,
-        "bytes_read": int(median(read)) if read else None,
-        "versions": end["versions"] if end else None,
-        "open": end["open"] if end else None,
-    }
-    return document | ({"wrong": wrong} if wrong else {})
-
-
-def say(text: str) -> None:
-    """Print progress to standard error; standard output holds the results only."""
-    print(f"bench: {text}", file=sys.stderr, flush=True)
+    return ": ".join(filter(None, (measured.get("shortcoming"), "; ".join(parts)))) if parts else None

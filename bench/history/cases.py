@@ -1,15 +1,16 @@
-"""Benchmark cases: the engines, the histories they are measured on, and the preparation of both."""
+"""Cases of the history step: the engines, the histories they are measured on, and the preparation of both."""
 
 from collections.abc import Iterable
+from typing import Any
 
-from bench.history.case import KEYED, MAIN, SOURCE, Bench, Entry, run_case, say
+from bench.history.case import MAIN, SOURCE, Bench, Entry, run_case
 from bench.history.plan import Plan, Step
-from bench.processes.session import DRIVER_MEMORY
 from bench.processes.workers import Failed
+from bench.runner import Run, say
 
 # The names of the command line, in the order of the table.
 ENGINES = ("ours", "ours_public", "limit", "four_step", "dbt_snapshot", "koheesio", "datacoolie")
-SMALL_TABLES = "small_tables"
+SMALL_TABLES, DBT_SMALL_TABLES = "small_tables", "small_tables_dbt_snapshot"
 NAMES = (*ENGINES, SMALL_TABLES)
 
 SMALL_CHANGE, DELTA = "small_change", "delta"
@@ -26,6 +27,28 @@ def plain_entries(names: Iterable[str], depth: int) -> list[Entry]:
     return entries
 
 
+def shallow_entries() -> list[Entry]:
+    """Return entries for depth 0, the deepest history, the smallest change and the smallest batch."""
+    return [
+        *(entry for entry in plain_entries(("ours", "limit", "four_step", "dbt_snapshot"), 0) if not entry.label),
+        Entry("ours_deep", "ours", FLAT_DEPTH),
+        Entry("ours_small_change", "ours", 0, variant=SMALL_CHANGE),
+        Entry("delta_input", "ours", FLAT_DEPTH, DELTA, "delta"),
+    ]
+
+
+def plans(rows: int, changed_pct: float, depth: int) -> dict[str, Plan]:
+    """Return the main plan, up to the measured load after ``depth``."""
+    return {MAIN: Plan.even(rows, changed_pct, depth + 1)}
+
+
+def large_plans(rows: int, changed_pct: float, depth: int) -> dict[str, Plan]:
+    """Return the main plan, one with a hundredth of its change, and a small delta on the deepest history."""
+    main = plans(rows, changed_pct, max(FLAT_DEPTH, depth))
+    delta = main[MAIN].upto(FLAT_DEPTH).then(Step(min(DELTA_KEYS, rows // 2), 0, 0))
+    return main | {SMALL_CHANGE: Plan.even(rows, changed_pct / 100, 1), DELTA: delta}
+
+
 def make_sources(bench: Bench, entries: list[Entry]) -> None:
     """Make the snapshots and expected histories of the entries, then end the process that made them."""
     bench.make(MAIN, range(max(entry.depth for entry in entries) + 2))
@@ -36,54 +59,24 @@ def make_sources(bench: Bench, entries: list[Entry]) -> None:
     bench.close("snapshots")
 
 
-def measure(bench: Bench, entries: list[Entry], repeats: int) -> list[dict]:
+def measure(run: Run, bench: Bench, entries: list[Entry], rounds: int, case: str = "") -> None:
     """Build the histories of the entries, then run them alternately.
 
     An engine that cannot build its history is recorded as failed; the others continue.
     """
-    failures = {}
     for entry in sorted(entries, key=lambda entry: entry.depth):
         try:
-            bench.build(entry.engine, entry.depth)
+            bench.build(entry.engine, entry.depth, **entry.building)
             if entry.label:
-                _complete(bench, entry)
+                # A history with our raw and rawcore tables, for the entry that loads these too.
+                source = bench.snapshot(MAIN, entry.depth, SOURCE)
+                bench.worker(entry.engine).ask("complete", label=str(entry.depth), load=entry.depth, source=source)
         except Failed as failed:
-            failures[entry.name] = f"failed: {failed}"
-    return run_case(bench, entries, repeats, failures)
+            run.wrong[f"{case}: {entry.name}" if case else entry.name] = f"failed: {failed}"
+    run_case(run, bench, entries, rounds, case)
 
 
-def _complete(bench: Bench, entry: Entry) -> None:
-    """Save a history with our raw and rawcore tables for entries that load these too."""
-    source = bench.snapshot(MAIN, entry.depth, SOURCE)
-    bench.worker(entry.engine).ask("complete", label=str(entry.depth), load=entry.depth, source=source)
-
-
-def plans(rows: int, changed_pct: float, depth: int) -> dict[str, Plan]:
-    """Return the main plan, up to the measured load after ``depth``."""
-    return {MAIN: Plan.even(rows, changed_pct, depth + 1)}
-
-
-def shallow_plans(rows: int, changed_pct: float, flat_depth: int) -> dict[str, Plan]:
-    """Return the main plan, one with a hundredth of its change, and a small delta on the deepest history."""
-    main = plans(rows, changed_pct, flat_depth)
-    delta = main[MAIN].upto(flat_depth).then(Step(min(DELTA_KEYS, rows // 2), 0, 0))
-    return main | {SMALL_CHANGE: Plan.even(rows, changed_pct / 100, 1), DELTA: delta}
-
-
-def shallow_entries(flat_depth: int) -> list[Entry]:
-    """Return entries for depth 0, the deepest history, the smallest change and the smallest batch."""
-    return [
-        *(entry for entry in plain_entries(("ours", "limit", "four_step", "dbt_snapshot"), 0) if not entry.label),
-        Entry("ours_deep", "ours", flat_depth),
-        Entry("ours_small_change", "ours", 0, variant=SMALL_CHANGE),
-        Entry("delta_input", "ours", flat_depth, DELTA, "delta"),
-    ]
-
-
-# --- many small tables ---------------------------------------------------------------------------
-
-
-def small_tables(bench: Bench, tables: int, repeats: int, *, peer: bool = True) -> list[dict]:
+def small_tables(run: Run, bench: Bench, tables: int, case: str = "", *, peer: bool = True) -> None:
     """Measure one of our load runs over all tables, against one ``dbt snapshot`` if ``peer`` is set.
 
     ``bench`` has a plan for one table.
@@ -92,52 +85,27 @@ def small_tables(bench: Bench, tables: int, repeats: int, *, peer: bool = True) 
     bench.make(MAIN, range(2))
     bench.expect(MAIN, 1)
     bench.close("snapshots")
-    entries = []
-    engines = ((SMALL_TABLES, "whole", SOURCE), ("small_tables_dbt_snapshot", "load", KEYED))
-    for name, how, kind in engines if peer else engines[:1]:
-        bench.start_options[name] = {"names": names}
-        entries.append(Entry(name, name, 0, how=how, kind=kind))
     bench.spread(names)
-    failures = {}
-    for entry in entries:
-        try:
-            bench.build(entry.engine, 0, how=entry.how, kind=entry.kind)
-        except Failed as failed:
-            failures[entry.name] = f"failed: {failed}"
-    return run_case(bench, entries, repeats, failures)
+    entries = [Entry(SMALL_TABLES, SMALL_TABLES, 0, how="whole", kind=SOURCE)]
+    entries += [Entry(DBT_SMALL_TABLES, DBT_SMALL_TABLES, 0)] if peer else []
+    bench.start_options |= {entry.engine: {"names": names} for entry in entries}
+    measure(run, bench, entries, run.options.rounds, case)
 
 
-def many_tables(bench: Bench, tables: int, repeats: int) -> dict:
-    """Measure one of our load runs over so many tables, and the peak memory of the process and its JVM."""
-    (result,) = small_tables(bench, tables, repeats, peer=False)
-    peak = bench.worker(SMALL_TABLES).ask("size")["peak_bytes"]
-    return {"tables": tables, "peak_bytes": peak} | result
-
-
-def cluster(bench: Bench, rows: int) -> dict:
-    """Measure one load of so many rows into its history on the cluster of ``bench``."""
+def ours_once(run: Run, bench: Bench, case: str) -> int:
+    """Measure one load of ours into the history of the plan of ``bench``; return the peak memory in bytes."""
     entries = [Entry("ours", "ours", 0)]
     make_sources(bench, entries)
-    (result,) = measure(bench, entries, 1)
-    return {"rows": rows} | result
+    measure(run, bench, entries, 1, case)
+    return peak(bench, "ours")
 
 
-# --- limits of size ------------------------------------------------------------------------------
+def peak(bench: Bench, engine: str) -> int:
+    """Return the peak memory of an engine's process and its JVM, in bytes."""
+    return bench.worker(engine).ask("size")["peak_bytes"]
 
 
-def memory(bench: Bench, rows: int) -> dict:
-    """Measure the peak memory of one of our loads of this size, with the benchmark's driver memory.
-
-    The peak includes the process and its JVM.
-    """
-    entries = [Entry("ours", "ours", 0)]
-    make_sources(bench, entries)
-    results = measure(bench, entries, 1)
-    peak = bench.worker("ours").ask("size")["peak_bytes"]
-    return {"rows": rows, "driver_memory": DRIVER_MEMORY, "peak_bytes": peak, "results": results}
-
-
-def files(bench: Bench, loads: int) -> dict:
+def files(bench: Bench, loads: int) -> list[dict[str, Any]]:
     """Count the files of a small table after loads; ``bench`` has a plan of that many loads."""
     bench.make(MAIN, range(loads + 1))
     bench.close("snapshots")
@@ -148,4 +116,4 @@ def files(bench: Bench, loads: int) -> dict:
         if load % FILES_COUNTED_EVERY == 0:
             counted.append({"loads": load} | bench.worker("ours").ask("files"))
             say(f"{load} loads: {counted[-1]['live_files']} files")
-    return {"loads": loads, "counted": counted}
+    return counted

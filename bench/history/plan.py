@@ -4,7 +4,7 @@ Rows are numbered in order of insertion. Live rows are always one interval of nu
 oldest and adds the next. A permutation of the remaining rows' positions (multiplication modulo their count)
 selects the changed ones, so a load changes exactly the planned number of rows, spread over the table, and
 every engine and run sees the same rows. Deleted keys never return, because the four classic statements would
-lose them. The rules are given in Python and as a Spark SQL expression over the column ``id``.
+lose them.
 """
 
 from dataclasses import dataclass, replace
@@ -77,21 +77,8 @@ class Plan:
         """Return the number of live rows, and of open versions, after this load."""
         return self.born(load) - self.gone(load)
 
-    def changes(self, row: int, load: int) -> bool:
-        """Return True if this load changes the values of the row without deleting it."""
-        oldest, survivors, factor, offset = self._draw(load)
-        place = row - oldest
-        return 0 <= place < survivors and (place * factor + offset) % survivors < self.steps[load - 1].changed
-
-    def since(self, row: int, load: int) -> int:
-        """Return the load that set the row's values as of ``load``."""
-        for number in range(load, 0, -1):
-            if self.changes(row, number):
-                return number
-        return next(number for number in range(load + 1) if row < self.born(number))
-
     def since_sql(self, load: int) -> str:
-        """Return ``since`` as a Spark SQL expression."""
+        """Return an SQL expression over ``id`` for the load that set the row's values as of ``load``."""
         whens = []
         for number in range(load, 0, -1):
             if self.steps[number - 1].changed:

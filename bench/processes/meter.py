@@ -1,4 +1,4 @@
-"""Cost of a load besides time: CPU time of the process and its JVM, and bytes read."""
+"""Cost of a load: elapsed time, and CPU time of the process and its JVM."""
 
 import os
 import time
@@ -43,24 +43,6 @@ def peak_bytes(root: int) -> int:
     return peak
 
 
-def bytes_read(root: int) -> int | None:
-    """Return the bytes that the process tree has read so far, including table logs and shuffles.
-
-    Spark's own counters are unsuitable: they miss Parquet's vectored reads and count blocks cached in memory.
-    None if the system does not report it.
-    """
-    read = 0
-    for process in processes(root):
-        try:
-            counters = Path(f"/proc/{process}/io").read_text().splitlines()
-        except PermissionError:
-            return None
-        except OSError:  # it ended just now
-            continue
-        read += int(counters[0].removeprefix("rchar: "))
-    return read
-
-
 def _stat(process: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat after the program's name, None if the process has ended."""
     try:
@@ -74,7 +56,6 @@ class Measured:
 
     seconds: float
     cpu_seconds: float
-    bytes_read: int | None
 
 
 @contextmanager
@@ -82,9 +63,7 @@ def measure(spark) -> Iterator[Measured]:
     """Measure the cost of the block, after a garbage collection, so that every load starts with a clean heap."""
     spark._jvm.System.gc()
     measured, root = Measured(), os.getpid()
-    read_before, cpu_before, started = bytes_read(root), cpu_seconds(root), time.perf_counter()
+    cpu_before, started = cpu_seconds(root), time.perf_counter()
     yield measured
     measured.seconds = time.perf_counter() - started
     measured.cpu_seconds = cpu_seconds(root) - cpu_before
-    read_after = bytes_read(root)
-    measured.bytes_read = None if read_before is None or read_after is None else read_after - read_before

@@ -4,49 +4,39 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 from django.utils import timezone
 
-from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Lease
+from architecture.models import ChangeReport, Environment
 from architecture.services.environments import current_environment
 from architecture.services.health import refresh_findings
 from architecture.services.reports import build_report
-from bench.web.applied import apply
-from bench.web.decided import decide, everything_anew
-from bench.web.described import Described, describe
-from bench.web.loaded import load
-from bench.web.logged import log, note_pending
+from bench.web.metadata import add_columns, describe, log_edits
+from bench.web.reports import apply, decide, everything_anew
+from bench.web.runs import load
 from bench.web.size import Size
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
-from elevata.audit.services.row_seals import seal_all, sealed_models
-from loader.models import LoadRun, Schedule
+from loader.models import LoadRun
 from metadata.models import TargetDataset
 from metadata.selectors.dataset_states import dataset_states
 
 
 @dataclass(frozen=True)
 class Control:
-    """Objects whose pages are requested.
+    """Objects whose pages are requested, besides those that a query finds.
 
-    ``dataset`` is a historized one in the middle, ``hub`` the most referenced one. ``report`` covers one
-    dataset and can be executed, ``everything`` covers all pending changes; ``first_day`` creates every
-    dataset of another environment. ``people`` are users by role.
+    ``dataset`` is a historized one in the middle, ``hub`` the most referenced one. ``everything`` is a report that
+    covers all pending changes, ``first_day`` one that creates every dataset of another environment; ``busy`` is the
+    running load. ``people`` are users by role.
     """
 
     people: dict[str, Any]
     dataset: TargetDataset
     hub: TargetDataset
-    report: ChangeReport
-    executed: ChangeReport
     everything: ChangeReport
     first_day: ChangeReport
-    execution: Execution
-    record: ExecutionRecord
-    night: LoadRun
     busy: LoadRun
-    schedule: Schedule
-    lease: Lease
 
 
 def fill(size: Size, say: Any = lambda line: None) -> Control:
@@ -56,18 +46,17 @@ def fill(size: Size, say: Any = lambda line: None) -> Control:
     def told(what: str) -> None:
         say(f"{monotonic() - began:5.1f} s  {what}")
 
-    people = _people(size)
-    with transaction.atomic():
-        made = describe(size)
-    told(f"{len(made.targets)} datasets, {sum(map(len, made.columns.values()))} columns")
-    log(made, people["editors"], size, now=now)
+    roles = {role.value: [role] for role in Role} | {"everything": list(Role)}
+    people: dict[str, Any] = {name: ensure_user(name=name, roles=some) for name, some in roles.items()}
+    more = [ensure_user(name=f"editor-{number}", roles=[Role.EDITOR]) for number in range(size.people)]
+    people["editors"] = [people["editor"], *more]
+    rawcore = describe(size, people["everything"], told)
+    log_edits(rawcore, people["editors"], size, now=now)
     told("change log")
     environment = current_environment()
     pending = apply(environment, size)
-    _tell_pending(made, pending, people["editors"], now)
-    for model, rules in sealed_models().items():
-        seal_all(model, rules)
-    told("applied state, observations, seals")
+    add_columns(pending, people["editor"])
+    told("applied state, observations, pending changes")
     states = dataset_states()
     decide(environment, states, [people[name] for name in ("editor", "approver", "operator")], size, now=now)
     test, _ = Environment.objects.get_or_create(name="test", defaults={"warehouse": "/warehouse/test"})
@@ -75,49 +64,12 @@ def fill(size: Size, say: Any = lambda line: None) -> Control:
     told("reports, executions")
     everything = build_report(environment=environment, user=people["editor"])
     told("the report of everything")
-    busy = load(environment, states, [people["operator"]], size, now=now)
-    told("load runs")
+    busy = load(environment, states, people["operator"], size, now=now)
     refresh_findings()
-    told("findings about metadata")
+    told("load runs, findings about metadata")
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")
-    return _control(made, people, busy, first_day, everything)
-
-
-def _people(size: Size) -> dict[str, Any]:
-    roles = {role.value: [role] for role in Role}
-    people: dict[str, Any] = {name: ensure_user(name=name, roles=some) for name, some in roles.items()}
-    people["everything"] = ensure_user(name="everything", roles=list(Role))
-    more = [ensure_user(name=f"editor-{number}", roles=[Role.EDITOR]) for number in range(size.people)]
-    people["editors"] = [people["editor"], *more]
-    return people
-
-
-def _tell_pending(made: Described, pending: Any, editors: list[Any], now: Any) -> None:
-    keys = {state.key for state in pending}
-    rows = [(row, made.columns[row.pk][-1]) for row in made.targets if str(row.key) in keys]
-    note_pending(rows, editors, now=now)
-
-
-def _control(
-    made: Described, people: dict[str, Any], busy: LoadRun, first_day: ChangeReport, everything: ChangeReport
-) -> Control:
-    rawcore = made.of_layer("rawcore")
-    execution = Execution.objects.filter(status="succeeded").order_by("-pk")[0]
-    return Control(
-        people=people,
-        # One that refers to another, and that another refers to (``described._parents``).
-        dataset=rawcore[len(rawcore) // 12 * 6 + 3],
-        hub=rawcore[0],
-        report=ChangeReport.objects.filter(status="open", scope__kind="dataset").order_by("-pk")[0],
-        executed=execution.report,
-        everything=everything,
-        first_day=first_day,
-        execution=execution,
-        record=execution.record,
-        night=LoadRun.objects.filter(run_id__startswith="night", status="succeeded").order_by("-pk")[0],
-        busy=busy,
-        schedule=Schedule.objects.order_by("pk")[0],
-        lease=Lease.objects.order_by("pk")[0],
-    )
+    # One that refers to another, and that another refers to (``bench.web.metadata.parents``).
+    dataset = rawcore[len(rawcore) // 12 * 6 + 3]
+    return Control(people, dataset, rawcore[0], everything, first_day, busy)

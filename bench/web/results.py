@@ -1,11 +1,8 @@
 """Measures of the web app, and their tables for the docs."""
 
-from pathlib import Path
 from typing import Any
 
-from bench.problem import BenchProblem
-
-SERVER_MS, PAINT_MS, PLAN_SECONDS = 300, 1000, 60
+SERVER_MS, PAINT_MS = 300, 1000
 # Pages with limits of their own: routes and the longest response time in milliseconds, at the default size.
 LIMITS: dict[str, tuple[frozenset[str], int]] = {
     "search": (frozenset({"search"}), 200),
@@ -29,7 +26,6 @@ FILES = {
     "api-change-export": "a file: the whole change log",
     "api-metadata-export": "a file: all metadata as YAML",
 }
-_BEGIN, _END = "<!-- bench.web: begin -->", "<!-- bench.web: end -->"
 _SLOWEST = 12
 
 
@@ -101,12 +97,3 @@ def _row(page: dict[str, Any]) -> str:
     name = page["page"].replace("|", " ")
     times = " | ".join(f"{page[side]} ms" for side in ("busy_ms", "median_ms", "p95_ms"))
     return f"| {name} | {page['queries']} | {times} | {page['kilobytes']} |"
-
-
-def write_into(file: Path, text: str, marks: tuple[str, str] = (_BEGIN, _END)) -> None:
-    """Write the tables between their marks in the file."""
-    before, begin, rest = file.read_text().partition(marks[0])
-    _, end, after = rest.partition(marks[1])
-    if not begin or not end:
-        raise BenchProblem(f"{file.name} has no place for the tables: {marks[0]} … {marks[1]}")
-    file.write_text(f"{before}{begin}\n{text}\n{end}{after}")

@@ -1,4 +1,4 @@
-"""Server time of pages and planning."""
+"""Server time of pages and planning, and time until Chromium paints a page."""
 
 import json
 import os
@@ -15,15 +15,22 @@ from typing import Any
 from bench.problem import BenchProblem
 from bench.processes import meter
 from bench.web.control import Control
-from bench.web.pages import Page
-from bench.web.queries import signed_in, statements
+from bench.web.pages import Page, signed_in, statements
 from bench.web.served import Web
 from elevata.bootstrap.places import ROOT
+from elevata.bootstrap.programs import chromium
+from tests.services.browser import FLAGS
 
-_KILO = 1024
-_LOOKS_EVERY = 0.05  # seconds
 # Seconds for one page, and how many answers are counted in any case.
 _LONGEST, _LEAST = 8.0, 2
+# The most used pages; other pages are made of the same parts.
+PRINCIPAL = (
+    *("home", "inbox", "dataset_list", "dataset_page", "dataset_lineage", "dataset_changes", "source_list"),
+    *("run_list", "run_page", "report_list", "report_page", "execution_page", "drift_page", "change_list"),
+)
+_PAINTED = "performance.getEntriesByName('first-contentful-paint').map(entry => entry.startTime)[0]"
+# Fragments that htmx loads afterwards are awaited, so that the next visit does not pay for them.
+_IS_LOADED = "!document.querySelectorAll('.htmx-request').length"
 
 
 def of_pages(web: Web, control: Control, pages: list[Page], repeats: int) -> list[dict[str, Any]]:
@@ -39,22 +46,12 @@ def of_pages(web: Web, control: Control, pages: list[Page], repeats: int) -> lis
         first = web.get(page.address)
         before = web.busy()
         answers = [first, *_answers(web, page, repeats)]
-        busy = sum(spent - before.get(pid, 0) for pid, spent in web.busy().items())
+        busy = web.busy() - before
         if any(status >= 400 for status, *_ in answers):
             raise BenchProblem(f"{page.name} at {page.address} answers {max(status for status, *_ in answers)}")
         times = sorted(spent for *_, spent in answers[1:])
-        results.append(
-            {
-                "page": page.name,
-                "route": page.route,
-                "queries": queries,
-                "kilobytes": round(answers[0][1] / 1024),
-                "first_ms": round(answers[0][2]),
-                "median_ms": round(median(times)),
-                "p95_ms": round(percentile(times, 0.95)),
-                "busy_ms": round(busy / len(times)),
-            }
-        )
+        about = {"page": page.name, "route": page.route, "queries": queries, "kilobytes": round(first[1] / 1024)}
+        results.append(about | {"first_ms": round(first[2]), **spread(times), "busy_ms": round(busy / len(times))})
     return results
 
 
@@ -65,6 +62,10 @@ def _answers(web: Web, page: Page, repeats: int) -> Iterator[tuple[int, int, flo
         if number >= _LEAST and time.perf_counter() - began > _LONGEST:
             return
         yield web.get(page.address)
+
+
+def spread(times: list[float]) -> dict[str, int]:
+    return {"median_ms": round(median(times)), "p95_ms": round(percentile(sorted(times), 0.95))}
 
 
 def percentile(ordered: list[float], share: float) -> float:
@@ -82,13 +83,12 @@ def of_report(control: Control) -> dict[str, Any]:
     began, cpu = time.perf_counter(), time.process_time()
     basis = basis_of(control.everything)
     gathered = time.perf_counter() - began
-    made = basis.report()
-    seconds = time.perf_counter() - began
+    operations = len(basis.report().operations)
     return {
-        "seconds": round(seconds, 2),
+        "seconds": round(time.perf_counter() - began, 2),
         "gathering_seconds": round(gathered, 2),
         "cpu_seconds": round(time.process_time() - cpu, 2),
-        "operations": len(made.operations),
+        "operations": operations,
     }
 
 
@@ -99,38 +99,65 @@ def of_plan(folder: Path) -> dict[str, Any]:
     from architecture.services.environments import current_environment
     from metadata.selectors.dataset_states import dataset_states
 
-    states = {"A": applied_states(environment=current_environment()), "B": dataset_states()}
+    states = {"previous": applied_states(environment=current_environment()), "desired": dataset_states()}
+    command, answer, peak = [sys.executable, "manage.py", "plan", "--json"], folder / "report.json", 0
     for name, some in states.items():
-        (folder / f"{name}.json").write_text(dump_state(ArchitectureState(some)))
-    command = [sys.executable, "manage.py", "plan", "--json"]
-    command += ["--previous-state", str(folder / "A.json"), "--desired-state", str(folder / "B.json")]
-    began = time.perf_counter()
-    with (folder / "report.json").open("w") as answer:
-        process = subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdout=answer)
-        status, used, peak = _waited_for(process)
-    seconds = time.perf_counter() - began
-    process.returncode = os.waitstatus_to_exitcode(status)
+        file = folder / f"{name}.json"
+        file.write_text(dump_state(ArchitectureState(some)))
+        command += [f"--{name}-state", str(file)]
+    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    with answer.open("w") as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output)
+        # Not ``ru_maxrss``: the kernel includes the memory of the parent at the time of the start.
+        while process.poll() is None:
+            peak = meter.peak_bytes(process.pid) or peak
+            time.sleep(0.05)
+    seconds, used = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     if process.returncode:
         raise BenchProblem(f"manage.py plan ended with {process.returncode}")
-    report = json.loads((folder / "report.json").read_text())
     return {
         "seconds": round(seconds, 1),
-        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
-        "peak_mb": round(peak / _KILO**2),
-        "file_mb": [round((folder / f"{name}.json").stat().st_size / _KILO**2, 1) for name in states],
-        "operations": len(report["operations"]),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "peak_mb": round(peak / 1024**2),
+        "operations": len(json.loads(answer.read_text())["operations"]),
     }
 
 
-def _waited_for(process: subprocess.Popen) -> tuple[int, resource.struct_rusage, int]:
-    """Return exit status, resource usage, and the peak memory in bytes of a process.
+def of_paint(web: Web, pages: list[Page], repeats: int) -> list[dict[str, Any]]:
+    """Measure the first contentful paint of the main pages, each in a new browser context."""
+    from playwright.sync_api import sync_playwright
 
-    Not ``ru_maxrss``: the kernel includes the memory of the parent at the time of the start.
-    """
-    peak = 0
-    while True:
-        pid, status, used = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            return status, used, peak
-        peak = meter.peak_bytes(process.pid) or peak  # the process ends in this moment
-        time.sleep(_LOOKS_EVERY)
+    program = chromium()
+    if program is None:
+        raise BenchProblem("Chromium is not installed: make test installs it, or leave it out with --no-paint")
+    flags = FLAGS + (["--no-sandbox"] if os.geteuid() == 0 else [])
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(program), args=flags)
+        _paint(browser, web, pages[0])  # the browser's own beginnings
+        asked = [page for page in pages if page.route in PRINCIPAL]
+        times = {page.name: [_paint(browser, web, page) for _ in range(repeats)] for page in asked}
+        browser.close()
+    return [{"page": name} | spread(painted) for name, painted in times.items()]
+
+
+def _paint(browser: Any, web: Web, page: Page) -> float:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.add_cookies([{"name": "sessionid", "value": web.session, "url": web.address}])
+    opened = context.new_page()
+    opened.goto(f"{web.address}{page.address}")
+    painted = _asked(opened, _PAINTED, 200)
+    if painted is None:
+        raise BenchProblem(f"{page.name} paints nothing")
+    opened.wait_for_load_state()
+    _asked(opened, _IS_LOADED, 1200)
+    context.close()
+    return painted
+
+
+def _asked(opened: Any, question: str, times: int) -> Any:
+    """Ask a page until it answers; from here, because the pages' content policy permits no waiting inside them."""
+    for _ in range(times):
+        if answer := opened.evaluate(question):
+            return answer
+        opened.wait_for_timeout(50)
+    return None

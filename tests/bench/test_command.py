@@ -1,13 +1,15 @@
-"""Command line of the benchmark: options, and errors in one line."""
+"""Command line of the benchmark: measures, options, and errors in one line."""
 
 import json
 import subprocess
 import sys
+from argparse import Namespace
 
 import pytest
 
-from bench import cli
+from bench import runner
 from bench.history.cases import NAMES
+from bench.runner import Bound, Measure, Run
 from elevata.bootstrap.places import ROOT
 
 
@@ -20,39 +22,32 @@ from elevata.bootstrap.places import ROOT
         (["--changed", "90"], "argument --changed: must be more than 0 and at most 80, not 90"),
         (["--only", "ours", "theirs"], "there is no engine 'theirs'"),
         (["--full", "--only", "ours"], "leave --only out"),
-        (["--files"], "belong to --full"),
-        (["--cases", "deep"], "belong to --full"),
+        (["--cases", "deep"], "belongs to --full"),
         (["--full", "--cases", "steep"], "invalid choice: 'steep'"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
+        (["speed"], "there is no measure 'speed': choose from history, flights"),
+        (["models", "--rows", "3"], "unrecognized arguments: --rows 3"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_4(capsys, arguments, message):
-    assert cli.main(arguments) == 4
+    assert runner.main(arguments) == 4
     shown = capsys.readouterr()
     assert shown.out == ""
     assert message in shown.err
     assert shown.err.count("\n") == 1
 
 
-def test_json_option_prints_an_error_as_a_document(capsys):
-    assert cli.main(["--json", "--rows", "0"]) == 4
-    assert json.loads(capsys.readouterr().out)["error"]["code"] == "usage"
-
-
-def test_command_without_engines_measures_all():
-    options = cli.parse([])
+def test_command_without_a_measure_measures_the_history_step_of_all_engines():
+    measure, options = runner.parse([])
+    assert measure.name == "history"
     assert (options.only, options.rows, options.depth, options.changed) == (list(NAMES), 1_000_000, 5, 10.0)
 
 
-def test_full_run_measures_named_cases_or_the_default_ones():
-    taken = {
-        line: cli._cases(cli.parse(line.split())) for line in ("--full", "--full --files", "--full --cases files small")
-    }
-    assert taken == {
-        "--full": ("shallow", "deep", "small"),
-        "--full --files": ("shallow", "deep", "small", "files"),
-        "--full --cases files small": ("files", "small"),
-    }
+@pytest.mark.parametrize("name", sorted(set(runner.MODULES) - {"web", "api"}))
+def test_every_measure_has_its_sizes_as_options(name):
+    measure, options = runner.parse([name])
+    assert measure.name == name
+    assert {size: getattr(options, size) for size in measure.sizes} == dict(measure.sizes)
 
 
 def test_help_names_the_engines():
@@ -62,7 +57,28 @@ def test_help_names_the_engines():
 
 
 def test_second_benchmark_is_refused_while_another_is_running(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "PLACE", tmp_path)
-    with cli._alone():
-        assert cli.main(["--only", "limit", "--rows", "500"]) == 1
+    monkeypatch.setattr(runner, "PLACE", tmp_path)
+    with runner._alone():
+        assert runner.main(["models", "--models", "1"]) == 1
     assert "another benchmark is running" in capsys.readouterr().err
+
+
+def test_result_has_counted_rounds_and_bounds_without_the_first_round(capsys, tmp_path, monkeypatch):
+    def take(run: Run) -> dict:
+        for number in run.rounds():
+            run.record("ours", (number + 1.0, 1.0))
+            run.record("peer", (2.0, 1.0))
+        return {"rows_read": 7}
+
+    bounds = (Bound("ours / peer", "ours", "peer", 1.2),)
+    measure = Measure("tried", "Try.", take, {"rows": 3}, rounds=2, bounds=bounds)
+    monkeypatch.setattr(runner, "PLACE", tmp_path / "place")
+    monkeypatch.setattr(runner, "parse", lambda _: (measure, Namespace(rows=3, rounds=2, output=tmp_path / "r.json")))
+    assert runner.main([]) == 0
+    written = json.loads((tmp_path / "r.json").read_text())
+    assert (written["rows"], written["rows_read"]) == (3, 7)
+    assert written["seconds"] == {"ours": [2.0, 3.0], "peer": [2.0, 2.0]}
+    assert written["measures"] == {
+        "ours / peer": {"value": 1.25, "by_processor": 1.0, "wanted": "<= 1.2", "met": False}
+    }
+    assert "ours / peer  <= 1.2  1.250   1.000  MISSED" in capsys.readouterr().out

@@ -1,10 +1,14 @@
 """The engines on real Spark and Delta, in their own processes: all end with the same, right history."""
 
+from argparse import Namespace
+from pathlib import Path
+
 import pytest
 
 from bench.history.case import Bench
 from bench.history.cases import make_sources, measure, plain_entries, plans
-from bench.report import ratios
+from bench.history.measure import MEASURE
+from bench.runner import Run
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
@@ -12,32 +16,23 @@ ROWS = 500
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
+def run(tmp_path_factory):
     entries = plain_entries(["ours", "ours_public", "limit", "four_step"], 1)
+    run = Run(MEASURE, Namespace(rows=ROWS, tables=1), Path())
     with Bench(plans(ROWS, 10, 1), tmp_path_factory.mktemp("bench") / "data") as bench:
         make_sources(bench, entries)
-        yield {result["name"]: result for result in measure(bench, entries, 1)}, bench.plans["main"]
+        measure(run, bench, entries, 1, "deep")
+        yield run
 
 
-def test_engines_end_with_the_expected_history(results):
-    timings, plan = results
-    assert {name: result.get("wrong") for name, result in timings.items()} == dict.fromkeys(
-        ("ours", "whole_load", "ours_public", "limit", "four_step")
-    )
-    for result in timings.values():
-        assert (result["versions"], result["open"]) == (plan.versions(2), plan.live(2))
+def test_engines_end_with_the_expected_history(run):
+    assert run.wrong == {}
 
 
-def test_loads_have_times_bytes_and_ratios(results):
-    timings, _ = results
-    for result in timings.values():
-        assert len(result["seconds"]) == 1
-        assert result["median"] > 0
-        assert result["cpu_seconds"] > 0
-        assert result["bytes_read"] > 0
-    assert {"ours_vs_limit", "ours_public_vs_ours", "four_step_vs_ours", "whole_load_vs_limit"} <= set(
-        ratios(list(timings.values()))
-    )
+def test_loads_have_times_and_bounds(run):
+    assert set(run.costs) == {f"deep: {name}" for name in ("ours", "whole_load", "ours_public", "limit", "four_step")}
+    assert all(len(costs) == 1 and min(costs[0]) > 0 for costs in run.costs.values())
+    assert {"ours against the limit, depth 5", "four_step against ours, depth 5"} <= set(run.result({})["measures"])
 
 
 def test_bench_deletes_its_data_folder(tmp_path):

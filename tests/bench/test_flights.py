@@ -1,7 +1,7 @@
 """The benchmark of flights builds the example's models, with the same SELECTs in dbt."""
 
-from bench.flights.__main__ import _dbt_model
 from bench.flights.example import Flights
+from bench.flights.measure import _dbt_model
 
 FLIGHTS = Flights()
 

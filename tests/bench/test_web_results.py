@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from bench.problem import BenchProblem
-from bench.web.results import as_markdown, held, write_into
+from bench.report import write_into
+from bench.web.results import as_markdown, held
 from bench.web.times import percentile
 
 
@@ -56,7 +57,7 @@ def test_tables_tell_pages_and_parts_apart():
 def test_tables_are_put_between_their_marks(tmp_path: Path):
     file = tmp_path / "performance.md"
     file.write_text("before\n<!-- bench.web: begin -->\nold\n<!-- bench.web: end -->\nafter\n")
-    write_into(file, "new")
+    write_into(file, "new", "web")
     assert file.read_text() == "before\n<!-- bench.web: begin -->\nnew\n<!-- bench.web: end -->\nafter\n"
 
 
@@ -64,7 +65,7 @@ def test_writing_tables_into_a_file_without_marks_is_refused(tmp_path: Path):
     file = tmp_path / "other.md"
     file.write_text("nothing\n")
     with pytest.raises(BenchProblem, match="other.md has no place for the tables"):
-        write_into(file, "new")
+        write_into(file, "new", "web")
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.95, 10), (0.9, 9), (0.5, 5), (0.05, 1)])

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.web.control import fill
-from bench.web.pages import pages
-from bench.web.queries import signed_in, statements
+from bench.web.pages import pages, signed_in, statements
 from bench.web.size import SMALL, THRICE, Size
 from elevata.audit.services import chain
 

@@ -1,11 +1,11 @@
-"""Past reports with their approvals and executions, each about one dataset in an earlier state.
+"""Applied states, and past reports with their approvals and executions, each about one dataset in an earlier state.
 
 They use the product's own planner, statements and seals; only observation, approval and execution are
 simulated.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -13,9 +13,12 @@ from typing import Any
 from django.db import transaction
 
 from architecture.domain import report_states
-from architecture.domain.states.flat_states import flat
-from architecture.domain.tables import tables_of
+from architecture.domain.data_contracts import FIRST_VERSION, desired_contract
+from architecture.domain.states.flat_states import as_row, flat
+from architecture.domain.steps.step import shape_of_spec
+from architecture.domain.tables import ObservedTable, TableSpec, tables_of
 from architecture.models import (
+    AppliedDataset,
     Approval,
     ChangeReport,
     Environment,
@@ -27,19 +30,70 @@ from architecture.models import (
 from architecture.services.change_policy import policy_of
 from architecture.services.execution_checks import planned_of
 from architecture.services.execution_records import seal
-from architecture.services.observations import Seen
+from architecture.services.observations import Seen, store_observations
 from architecture.services.previews import execution_rows, plan_preview
 from architecture.services.proof import sign_execution
 from architecture.services.report_basis import Basis
 from architecture.services.reports import operations_of, store_report
-from bench.web.applied import observed
+from architecture.services.states import sign_applied
 from bench.web.size import Size
 from elevata.audit.services import chain
 from metadata.domain.scope import Scope
 from metadata.domain.state import DatasetState
+from metadata.selectors.dataset_states import dataset_states
 
 # Outcomes of reports, in turns.
 _ENDS = ("executed", "executed", "executed", "executed", "rejected", "failed", "executed", "superseded", "open")
+
+
+def apply(environment: Environment, size: Size) -> list[str]:
+    """Write applied states and observations; return the keys of datasets that are to be edited since."""
+    random = Random(size.seed + 2)
+    chain.seal()
+    through = chain.sealed_through()
+    states = [_in_force(state) for state in dataset_states()]
+    tables = [state.key for state in states if state.layer == "rawcore"]
+    chosen = random.sample(tables, min(len(tables), size.pending + size.drifted))
+    AppliedDataset.objects.bulk_create(
+        sign_applied(
+            AppliedDataset(
+                environment=environment,
+                dataset_key=state.key,
+                qualified_name=state.qualified_name,
+                state=as_row(state),
+                table_versions={table.key: 20 for table in tables_of(state)},
+                through=through,
+            )
+        )
+        for state in states
+    )
+    seen = {table.key: asdict(_observed(table)) for state in states for table in tables_of(state)}
+    for key in chosen[size.pending :]:
+        seen[key]["columns"] = seen[key]["columns"][:-4] + seen[key]["columns"][-3:]
+    sizes = {key: {"rows": random.randrange(10**7), "bytes": random.randrange(10**10), "files": 40} for key in seen}
+    store_observations(environment=environment, asked=seen, tables=seen, sizes=sizes)
+    return chosen[: size.pending]
+
+
+def _in_force(state: DatasetState) -> DatasetState:
+    """Return a dataset with its contract, if it has one, in force."""
+    promise = desired_contract(state)
+    return state if promise is None else replace(state, contract=replace(promise, version=FIRST_VERSION))
+
+
+def _observed(table: TableSpec, version: int = 20) -> ObservedTable:
+    """Return a table as observed in a warehouse after its creation."""
+    shape = shape_of_spec(table)
+    return ObservedTable(table.key, shape.qualified_name, shape.columns, version, partition_by=shape.partition_by)
+
+
+def everything_anew(environment: Environment, states: Sequence[DatasetState], author: Any) -> ChangeReport:
+    """Return the report that creates every dataset of an environment."""
+    asked = frozenset(table.key for state in states for table in tables_of(state))
+    seen = Seen({}, asked, environment.created_at)
+    basis = Basis(environment, Scope(), tuple(states), (), seen, policy_of(environment))
+    with transaction.atomic():
+        return store_report(basis, basis.report(), author)
 
 
 def decide(
@@ -53,16 +107,8 @@ def decide(
         at = now - timedelta(days=301) + number * step
         with transaction.atomic():
             basis = _basis(environment, random.choice(tables), random, adds=number % 2 == 0)
-            _past(basis, people, _ENDS[number % len(_ENDS)], at)
-
-
-def everything_anew(environment: Environment, states: Sequence[DatasetState], author: Any) -> ChangeReport:
-    """Return the report that creates every dataset of an environment."""
-    asked = frozenset(table.key for state in states for table in tables_of(state))
-    seen = Seen({}, asked, environment.created_at)
-    basis = Basis(environment, Scope(), tuple(states), (), seen, policy_of(environment))
-    with transaction.atomic():
-        return store_report(basis, basis.report(), author)
+            # The last one is not superseded by another about its dataset.
+            _past(basis, people, "open" if number == size.reports - 1 else _ENDS[number % len(_ENDS)], at)
 
 
 def _past(basis: Basis, people: Sequence[Any], end: str, at: datetime) -> None:
@@ -72,43 +118,40 @@ def _past(basis: Basis, people: Sequence[Any], end: str, at: datetime) -> None:
         # The last column was removed from it before any decision.
         (state,) = basis.desired
         fewer = replace(basis, desired=(replace(state, columns=state.columns[:-1]),))
-        _dated(store_report(fewer, fewer.report(), author), at + timedelta(minutes=5))
+        _change(store_report(fewer, fewer.report(), author), created_at=at + timedelta(minutes=5))
     if end in ("executed", "failed"):
-        _approve(report, approver, Approval.Decision.APPROVE, at)
+        _decide(report, approver, Approval.Decision.APPROVE, report_states.APPROVED, at)
         report.refresh_from_db()
         _execute(report, basis, operator, "succeeded" if end == "executed" else "abandoned", at)
     if end == "open":
         _preview(report, basis, operator, at)
     if end == "rejected":
-        _approve(report, approver, Approval.Decision.REJECT, at)
-    _dated(report, at)
+        _decide(report, approver, Approval.Decision.REJECT, report_states.REJECTED, at)
+    _change(report, created_at=at)
 
 
 def _basis(environment: Environment, state: DatasetState, random: Random, *, adds: bool) -> Basis:
     """Return the basis of a report in which an attribute of the dataset is added or renamed."""
     column = random.choice(state.attributes)
     if adds:
-        columns = tuple(other for other in state.columns if other != column)
-        desired = state
+        columns, desired = tuple(other for other in state.columns if other != column), state
     else:
         former = replace(column, name=f"{column.name}_old")
-        columns = tuple(former if current == column else current for current in state.columns)
         renamed = replace(column, former_names=(former.name,))
+        columns = tuple(former if current == column else current for current in state.columns)
         desired = replace(state, columns=tuple(renamed if current == column else current for current in state.columns))
     before = replace(state, columns=columns)
-    seen = {table.key: observed(table, 19) for table in tables_of(before)}
+    tables = {table.key: _observed(table, 19) for table in tables_of(before)}
+    seen = Seen(tables, frozenset(tables), environment.created_at)
     scope = Scope("dataset", state.qualified_name, True)
-    at = environment.created_at
-    return Basis(
-        environment, scope, (desired,), (flat(before),), Seen(seen, frozenset(seen), at), policy_of(environment)
-    )
+    return Basis(environment, scope, (desired,), (flat(before),), seen, policy_of(environment))
 
 
-def _dated(report: ChangeReport, at: datetime) -> None:
-    ChangeReport.objects.filter(pk=report.pk).update(created_at=at)
+def _change(report: ChangeReport, **values: Any) -> None:
+    ChangeReport.objects.filter(pk=report.pk).update(**values)
 
 
-def _approve(report: ChangeReport, user: Any, decision: str, at: datetime) -> None:
+def _decide(report: ChangeReport, user: Any, decision: str, status: str, at: datetime) -> None:
     approval = Approval.objects.create(
         report=report,
         fingerprint=report.fingerprint,
@@ -116,12 +159,11 @@ def _approve(report: ChangeReport, user: Any, decision: str, at: datetime) -> No
         person_name=user.get_username(),
         roles=["approver"],
         decision=decision,
-        note="As agreed." if decision == Approval.Decision.APPROVE else "Not before the month's end.",
+        note="As agreed.",
         at=at + timedelta(minutes=10),
     )
     chain.append(approval)
-    status = report_states.APPROVED if decision == Approval.Decision.APPROVE else report_states.REJECTED
-    ChangeReport.objects.filter(pk=report.pk).update(status=status)
+    _change(report, status=status)
 
 
 def _execute(report: ChangeReport, basis: Basis, operator: Any, status: str, at: datetime) -> None:
@@ -140,7 +182,9 @@ def _execute(report: ChangeReport, basis: Basis, operator: Any, status: str, at:
         reason="the table was locked by another tool" if status == "abandoned" else "",
     )
     operations = operations_of(report)
-    execution.planned = _planned(report, basis, at)
+    planned, before = [operation.as_row() for operation in operations], basis.before()
+    kept = {row["dataset_key"]: before.get(row["dataset_key"]) for row in planned}
+    execution.planned = planned_of(rows=planned, basis=basis, through=0, scope=report.scope, before=kept)
     sign_execution(execution)
     rows = execution_rows(execution, preview, operations)
     for row in rows if status == "succeeded" else rows[:-1]:
@@ -159,10 +203,3 @@ def _preview(report: ChangeReport, basis: Basis, operator: Any, at: datetime) ->
     return Preview.objects.create(
         report=report, document=planned.document, fingerprint=planned.fingerprint, observed_at=at, created_by=operator
     )
-
-
-def _planned(report: ChangeReport, basis: Basis, at: datetime) -> dict[str, Any]:
-    before = basis.before()
-    rows = [operation.as_row() for operation in operations_of(report)]
-    kept = {row["dataset_key"]: before.get(row["dataset_key"]) for row in rows}
-    return planned_of(rows=rows, basis=basis, through=0, scope=report.scope, before=kept)

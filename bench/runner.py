@@ -1,0 +1,305 @@
+"""Runner of all measures: options, sessions, rounds, result files and printed tables.
+
+A measure is a function with sizes, sides and bounds; its module has it as ``MEASURE``. The function arranges its data
+with the help of a ``Run`` and records the costs of the sides; everything else is done here.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any, NoReturn
+
+from bench.history.folders import remove
+from bench.problem import BenchProblem
+from bench.processes.environment import PLACE
+from bench.processes.meter import Measured, measure
+from bench.processes.worker import CORES
+from bench.processes.workers import Failed
+from bench.report import aligned, write_into, write_result
+from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
+
+DOCS = ROOT / "docs" / "operate" / "performance.md"
+FAILED, INVALID, INTERRUPTED = 1, 4, 130
+# Measure -> its module. Only the chosen one is imported: each needs other packages.
+MODULES = {
+    "history": "bench.history.measure",
+    "flights": "bench.flights.measure",
+    "changed_keys": "bench.changed_keys",
+    "intake": "bench.intake.measure",
+    "kafka": "bench.kafka",
+    "feeds": "bench.feeds",
+    "quality": "bench.quality",
+    "models": "bench.models",
+    "web": "bench.web.measure",
+    "api": "bench.api",
+}
+
+
+class UsageProblem(BenchProblem):
+    """Invalid command-line arguments."""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageProblem(f"{message}; see {self.prog} --help")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Ratio of two sides' medians, or seconds of one side if ``to`` is empty, with what is wanted of it.
+
+    ``by`` takes another value than the median of a side's times.
+    """
+
+    name: str
+    of: str
+    to: str = ""
+    at_most: float | None = None
+    at_least: float | None = None
+    by: Callable[[list[float]], float] = median
+
+    @property
+    def wanted(self) -> str:
+        if self.at_least is not None:
+            return f">= {self.at_least:g}"
+        return "" if self.at_most is None else f"<= {self.at_most:g}"
+
+    def result(self, seconds: Mapping[str, list[float]], processor: Mapping[str, list[float]]) -> dict[str, Any]:
+        """Return the measured value with ``met``, which is None if nothing is wanted."""
+        value = self._value(seconds)
+        is_over = self.at_most is not None and value > self.at_most
+        is_under = self.at_least is not None and value < self.at_least
+        met = not (is_over or is_under) if self.wanted else None
+        return {"value": value, "by_processor": self._value(processor), "wanted": self.wanted, "met": met}
+
+    def _value(self, times: Mapping[str, list[float]]) -> float:
+        return round(self.by(times[self.of]) / (self.by(times[self.to]) if self.to else 1), 3)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Measure of the benchmark. ``take`` runs it and returns further fields of its result.
+
+    ``sizes`` are its options with their defaults, ``rounds`` the counted ones (0: the measure has none of its own).
+    ``options`` adds options that are no sizes, ``check`` refuses invalid ones. ``markdown`` makes the table for the
+    docs from the result.
+    """
+
+    name: str
+    title: str
+    take: Callable[["Run"], dict[str, Any]]
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    rounds: int = 0
+    bounds: tuple[Bound, ...] = ()
+    options: Callable[[argparse.ArgumentParser], None] | None = None
+    check: Callable[[argparse.Namespace], None] | None = None
+    markdown: Callable[[dict[str, Any]], str] | None = None
+
+    @property
+    def output(self) -> Path:
+        return ROOT / "bench" / ("results.json" if self.name == "history" else f"{self.name}_results.json")
+
+
+class Run:
+    """Run of a measure: its options, an empty folder, a Spark session, and the costs recorded so far by side.
+
+    ``wrong`` has the reasons why sides failed, or why their results are not the expected ones.
+    """
+
+    def __init__(self, chosen: Measure, options: argparse.Namespace, folder: Path) -> None:
+        self.measure, self.options, self.folder = chosen, options, folder
+        self.costs: dict[str, list[tuple[float, float]]] = {}
+        self.wrong: dict[str, str] = {}
+        self.bounds = list(chosen.bounds)
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> "Run":
+        remove(self.folder)
+        self.folder.mkdir(parents=True)
+        self._stack.callback(remove, self.folder)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def enter(self, context: contextlib.AbstractContextManager[Any]) -> Any:
+        """Enter a context that is left when the run ends; return its value."""
+        return self._stack.enter_context(context)
+
+    @property
+    def warehouse(self) -> str:
+        return str(self.folder / "warehouse")
+
+    @cached_property
+    def spark(self) -> Any:
+        """Spark session with the product's settings, on as many cores as every engine."""
+        from bench.processes.session import product_settings, start
+
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+        spark = start(product_settings(Path(self.warehouse), SPARK_JARS), self.measure.name)
+        self._stack.callback(spark.stop)
+        return spark
+
+    def rounds(self) -> Iterator[int]:
+        """Yield the numbers of the rounds; what is recorded in the first one, 0, is not counted."""
+        for number in range(self.options.rounds + 1):
+            yield number
+            if not number:
+                self.costs.clear()
+
+    def timed(self, side: str, work: Callable[[], Any]) -> Any:
+        """Run ``work`` in the Spark session, record its cost for this side, and return its value."""
+        with measure(self.spark) as measured:
+            value = work()
+        self.record(side, measured)
+        return value
+
+    def record(self, side: str, cost: Measured | tuple[float, float]) -> None:
+        """Record a cost of a side: elapsed seconds and those of the processor."""
+        seconds, processor = cost if isinstance(cost, tuple) else (cost.seconds, cost.cpu_seconds)
+        self.costs.setdefault(side, []).append((seconds, processor))
+        say(f"{side}: {seconds:.2f} s")
+
+    def result(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Return the result: sizes, facts, times of each side, and the bounds whose sides were measured."""
+        document = {name: getattr(self.options, name) for name in self.measure.sizes} | facts
+        if self.costs or self.wrong:
+            names = ("seconds", "processor_seconds")
+            times = [
+                {side: [round(cost[n], 3) for cost in costs] for side, costs in self.costs.items()} for n in (0, 1)
+            ]
+            document |= dict(zip(names, times, strict=True)) | ({"wrong": self.wrong} if self.wrong else {})
+            measured = [bound for bound in self.bounds if {bound.of, bound.to} - {""} <= set(self.costs)]
+            document["measures"] = {bound.name: bound.result(*times) for bound in measured}
+            for bound in measured:
+                if {bound.of, bound.to} & set(self.wrong):
+                    # A peer that does another work is no peer; a wrong result of ours is no success.
+                    is_peer = bound.at_least is not None and bound.to not in self.wrong
+                    document["measures"][bound.name]["met"] = None if is_peer else False
+        return document
+
+    def save(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Write the result file, if one is wanted, and return its content."""
+        document = self.result(facts)
+        if self.options.output:
+            write_result(self.options.output, document)
+        return document
+
+
+def main(arguments: list[str]) -> int:
+    """Run a measure, by default that of the history step; an error is one line on standard error."""
+    try:
+        chosen, options = parse(arguments)
+        with _alone():
+            _run(chosen, options)
+    except SystemExit as end:
+        return int(end.code or 0)
+    except UsageProblem as problem:
+        return _end(INVALID, str(problem))
+    except (BenchProblem, Failed, OSError) as problem:
+        return _end(FAILED, str(problem))
+    except KeyboardInterrupt:
+        return _end(INTERRUPTED, "interrupted")
+    except Exception as error:
+        return _end(FAILED, f"{type(error).__name__}: {error} (an error of the program)")
+    return 0
+
+
+def parse(arguments: list[str]) -> tuple[Measure, argparse.Namespace]:
+    """Return the chosen measure and its checked options; raise UsageProblem with a one-line message."""
+    name = "history" if not arguments or arguments[0].startswith("-") else arguments[0]
+    if name not in MODULES:
+        raise UsageProblem(f"there is no measure {name!r}: choose from {', '.join(MODULES)}")
+    chosen: Measure = import_module(MODULES[name]).MEASURE
+    parser = Parser(prog=f"python -m bench {name}", description=f"{chosen.title} Measures: {', '.join(MODULES)}.")
+    for size, default in chosen.sizes.items():
+        kind = {"action": "store_true"} if default is False else {"type": number(type(default)), "metavar": "N"}
+        many = {"type": int, "nargs": len(default)} if isinstance(default, tuple) else {}
+        parser.add_argument(f"--{size.replace('_', '-')}", default=default, help=f"({default})", **kind | many)
+    if chosen.rounds:
+        parser.add_argument("--rounds", type=number(int), default=chosen.rounds, help=f"counted ({chosen.rounds})")
+    if chosen.options:
+        chosen.options(parser)
+    if chosen.markdown:
+        parser.add_argument("--docs", action="store_true", help=f"write the tables into {relative(DOCS)}")
+    parser.add_argument("--output", type=Path, default=chosen.output, metavar="FILE", help=relative(chosen.output))
+    options = parser.parse_args(arguments[1:] if arguments and arguments[0] == name else arguments)
+    if chosen.check:
+        chosen.check(options)
+    return chosen, options
+
+
+def number(kind: type, least: float = 1) -> Callable[[str], Any]:
+    """Return a parser of numbers for an option."""
+
+    def number(text: str) -> Any:
+        value = kind(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"must be at least {least}, not {text}")
+        return value
+
+    return number
+
+
+def _run(chosen: Measure, options: argparse.Namespace) -> None:
+    with Run(chosen, options, PLACE / "data") as run:
+        document = run.save(chosen.take(run))
+    text = chosen.markdown(document) if chosen.markdown else summary(document)
+    if chosen.markdown and options.docs:
+        write_into(DOCS, text, chosen.name)
+    print(f"\n{text}" + (f"\n\nwritten to {relative(options.output)}" if options.output else ""))
+
+
+def summary(document: dict[str, Any]) -> str:
+    """Return times of the sides and values of the bounds as text tables."""
+    seconds, processor, wrong = (document.get(name, {}) for name in ("seconds", "processor_seconds", "wrong"))
+    sides = [("side", "median s", "cpu s", "of")]
+    for side in [*seconds, *(side for side in wrong if side not in seconds)]:
+        taken = seconds.get(side, [])
+        medians = (f"{median(taken):.3f}", f"{median(processor[side]):.3f}") if taken else ("-", "-")
+        reason = f"  wrong: {wrong[side]}" if side in wrong else ""
+        sides.append((side, *medians, ", ".join(f"{value:.2f}" for value in taken) + reason))
+    bounds = [("measure", "wanted", "found", "by cpu", "")]
+    for name, entry in document.get("measures", {}).items():
+        met = {True: "met", False: "MISSED", None: "does not count" if entry["wanted"] else ""}[entry["met"]]
+        bounds.append((name, entry["wanted"], f"{entry['value']:.3f}", f"{entry['by_processor']:.3f}", met))
+    return f"{aligned(sides)}\n\n{aligned(bounds)}"
+
+
+def say(text: str) -> None:
+    """Print progress to standard error; standard output holds the results only."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def require(value: Any, wanted: Any, what: str) -> None:
+    """Raise BenchProblem unless a measured load did what it was to do."""
+    if value != wanted:
+        raise BenchProblem(f"{what}: {value} instead of {wanted}")
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Allow one benchmark at a time in a checkout, since two would disturb each other's measurements."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    folder = os.open(PLACE, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BenchProblem("another benchmark is running in this checkout") from None
+        yield
+    finally:
+        os.close(folder)
+
+
+def _end(code: int, message: str) -> int:
+    print(f"bench: {' '.join(message.split())}", file=sys.stderr)
+    return code
