@@ -189,7 +189,7 @@ def _kind(connection: Any, table: str) -> str:
     schema, _, name = table.partition(".")
     query = (
         "SELECT table_type FROM information_schema.tables "
-        "WHERE table_catalog = current_database() AND table_schema = ? AND table_name = ?"
+        f"WHERE table_catalog = current_database() AND lower(table_schema) = lower(?) AND {_OF_TABLE}"
     )
     found = connection.execute(query, [schema, name]).fetchone()
     return found[0] if found is not None else ""
