@@ -86,7 +86,7 @@ def test_runs_on_home_are_named_by_what_they_load_and_who_asked(reader: Client, 
     LoadRun.objects.update(scope={"kind": "all"})
     Job.objects.update(requester="nightly")
     latest = text_of(reader).split('id="latest-head"')[1]
-    assert "Load of everything by nightly" in words(latest)
+    assert "Load of all datasets by nightly" in words(latest)
     assert f'<span class="mono nowrap">{run.run_id}</span>' in latest
 
 

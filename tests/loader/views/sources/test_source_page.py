@@ -169,7 +169,7 @@ def test_refusals_are_counted_by_reason_with_examples(editor: Client, orders: So
     for _ in range(2):
         delivered(raw, status="failed", counts={}, error=REFUSAL)
     text = words(section(page_of(editor, orders), "refusals-head"))
-    assert f"{REFUSAL['code']} 2 times, last by the load of everything" in text
+    assert f"{REFUSAL['code']} 2 times, last by the load of all datasets" in text
     assert str(REFUSAL["samples"][0]) in text
 
 
