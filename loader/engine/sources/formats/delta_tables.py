@@ -21,8 +21,6 @@ from loader.engine.sources.opened import Delivered, Opened
 from loader.engine.tables.tables import ContradictedChecksum, DeltaTable
 from metadata.domain.sources.locations import Roots
 
-_DELETION_VECTORS = "deletionVectors"
-
 
 class DeltaFormat(TypedFormat):
     """Delta. The delivery's one file is the table; the time of its last write is a version."""
@@ -79,12 +77,11 @@ def _fault(spark: SparkSession, snapshot: Any) -> str:
     """Return what is wrong with a snapshot; empty if nothing is.
 
     A writer that removes a file without naming its deletion vector leaves the file in the table: its rows come twice.
-    Paths are only compared if a file has a deletion vector, since files of one path and without one are the same.
+    Paths are only compared if a file has a deletion vector, since files of one path and without one are the same. The
+    files are listed in each case: that fails for a path that is no address, before a load begins.
     """
     if snapshot.schema().isEmpty():
         return "has no columns"
-    if not snapshot.protocol().readerFeatureNames().contains(_DELETION_VECTORS):
-        return ""
     files = DataFrame(snapshot.allFiles().toDF(), spark)
     if files.where("deletionVector IS NOT NULL").isEmpty():
         return ""
