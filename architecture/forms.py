@@ -22,7 +22,7 @@ class ScopeForm(ScopeFields):
     """Scope of a report."""
 
     SCOPES = (
-        (ALL, "Everything"),
+        (ALL, "All datasets"),
         (SCHEMA, "One schema"),
         (DATASET, "One dataset and what it depends on"),
         (ALONE, "One dataset alone"),
@@ -41,24 +41,25 @@ class ScopeForm(ScopeFields):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"auto_id": "id_build_%s", **options})
 
+    def clean_selection(self) -> str:
+        """Return the words in one order, so that the same selection is the same scope."""
+        return " ".join(sorted(set(self.cleaned_data[SELECTION].split())))
+
     def scope_chosen(self) -> Scope:
-        kind, without_blocked = self.cleaned_data["scope"], self.cleaned_data["without_blocked"]
-        if kind == ALL:
-            return Scope(without_blocked=without_blocked)
-        if kind == SCHEMA:
-            return Scope(SCHEMA, self.cleaned_data["schema"].strip(), without_blocked=without_blocked)
-        if kind == SELECTION:
-            words = " ".join(sorted(set(self.cleaned_data[SELECTION].split())))
-            exclude = self.cleaned_data["exclude"].strip()
-            return Scope(SELECTION, words, exclude=exclude, without_blocked=without_blocked)
-        return Scope(DATASET, self.cleaned_data["dataset"].strip(), target_only=kind == ALONE)
+        kind = self.cleaned_data["scope"]
+        if kind in (DATASET, ALONE):
+            return self.scope_of_kind(DATASET, target_only=kind == ALONE)
+        return self.scope_of_kind(kind, without_blocked=self.cleaned_data["without_blocked"])
+
+    @classmethod
+    def values_of(cls, scope: Scope) -> dict[str, str]:
+        alone = {"scope": ALONE} if scope.target_only else {}
+        return super().values_of(scope) | alone | ({"without_blocked": "on"} if scope.without_blocked else {})
 
     @classmethod
     def of(cls, scope: Scope) -> "ScopeForm":
         """Return the form, filled with a scope."""
-        kind = ALONE if scope.target_only else scope.kind
-        named = {cls.NAMED_BY.get(kind, SCHEMA): scope.name}
-        return cls(initial={"scope": kind, "without_blocked": scope.without_blocked, **named})
+        return cls(initial=cls.values_of(scope))
 
 
 class DecisionForm(forms.Form):

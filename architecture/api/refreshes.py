@@ -42,7 +42,7 @@ class RefreshRequestSerializer(ChangeSerializer, ReportScopeSerializer):
     report = serializers.UUIDField(required=False, allow_null=True, default=None)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        scoped = {"kind", "name", "target_only", "without_blocked"} & self.initial_data.keys()
+        scoped = ReportScopeSerializer().fields.keys() & self.initial_data.keys()
         if attrs["report"] is not None and scoped:
             raise serializers.ValidationError({"report": ["Send either a report or a scope."]})
         return attrs

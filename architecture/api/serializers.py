@@ -23,27 +23,13 @@ from architecture.services.change_policy import policy_of
 from architecture.services.execution_records import record_artifact
 from architecture.services.reports import authors_of_report, report_document
 from elevata.api.requests import ChangeSerializer
-from metadata.domain.scope import REQUESTED, Scope
-from metadata.domain.selection import MAX_WORDS
+from metadata.api.scope import ScopeFieldsSerializer
+from metadata.domain.scope import Scope
 
 
-class ReportScopeSerializer(serializers.Serializer):
-    kind = serializers.ChoiceField(choices=REQUESTED)
-    name = serializers.CharField(
-        allow_blank=True,
-        required=False,
-        default="",
-        max_length=MAX_WORDS,
-        help_text="Of a selection its words, separated by spaces: names, patterns, tags, layers, with plus signs.",
-    )
-    exclude = serializers.CharField(
-        allow_blank=True,
-        required=False,
-        default="",
-        max_length=MAX_WORDS,
-        help_text="Words of datasets that a selection leaves out.",
-    )
-    target_only = serializers.BooleanField(required=False, default=False)
+class ReportScopeSerializer(ScopeFieldsSerializer):
+    """Scope of a report."""
+
     without_blocked = serializers.BooleanField(
         required=False,
         default=False,

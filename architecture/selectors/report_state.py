@@ -1,6 +1,6 @@
 """State of a report, and the change-log entries of its changes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -118,8 +118,7 @@ class ReportState:
         possible = self._is_blocked and self.report.undo_of_id is None and scope.kind in RESTRICTABLE
         if not possible or all(operation.decision == BLOCKED for operation in operations_of(self.report)):
             return {}
-        named = {ScopeForm.NAMED_BY[scope.kind]: scope.name} if scope.name else {}
-        return {"scope": scope.kind, "without_blocked": "on", **named}
+        return ScopeForm.values_of(replace(scope, without_blocked=True))
 
 
 @dataclass(frozen=True)

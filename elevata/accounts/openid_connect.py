@@ -31,8 +31,8 @@ from elevata.accounts.single_sign_on_provider import (
     Endpoints,
     Provider,
     ProviderProblem,
-    asking_provider,
     endpoints_of,
+    provider_slot,
 )
 from elevata.core.errors import MetadataError
 
@@ -112,8 +112,8 @@ class ProviderBackend(_ProviderSettings, OIDCAuthenticationBackend):
         if request is None or not nonce or not code_verifier:
             return None
         try:
-            _ = self.endpoints
-            with asking_provider():
+            _ = self.endpoints  # discovered before, because discovery takes a slot of its own
+            with provider_slot():
                 return super().authenticate(request, nonce=nonce, code_verifier=code_verifier)
         except MetadataError as refusal:
             log.warning("single sign-on was refused: %s", refusal.code)

@@ -24,8 +24,8 @@ TIMEOUT = 10  # seconds
 _CACHE_SECONDS = 3600  # seconds
 # A provider that did not answer is not asked again for this time.
 _FAILED_SECONDS = 5
-# Who is not signed in can cause requests to the provider: at most so many threads of a process wait for it.
-_MOST_AT_ONCE, _WAIT_SECONDS = 2, 2.0
+# Requests of users who are not signed in reach the provider: at most so many threads of a process wait for it.
+_MOST_AT_ONCE = 2
 _slots = BoundedSemaphore(_MOST_AT_ONCE)
 
 
@@ -115,9 +115,9 @@ def _roles(text: str) -> dict[Role, frozenset[str]]:
 
 
 @contextmanager
-def asking_provider() -> Iterator[None]:
-    """Limit the threads that wait for the provider. Raises ProviderProblem while others wait."""
-    if not _slots.acquire(timeout=_WAIT_SECONDS):
+def provider_slot() -> Iterator[None]:
+    """Limit the threads that wait for the provider. Raise ProviderProblem at once if as many wait already."""
+    if not _slots.acquire(blocking=False):
         raise ProviderProblem(f"{_MOST_AT_ONCE} other requests wait for the provider")
     try:
         yield
@@ -135,7 +135,7 @@ def endpoints_of(provider: Provider) -> Endpoints:
     """
     known = _known_endpoints(provider.issuer)
     if known is None:
-        with asking_provider():
+        with provider_slot():
             known = _known_endpoints(provider.issuer) or _discover_and_cache(provider.issuer)
     if isinstance(known, ProviderProblem):
         raise known

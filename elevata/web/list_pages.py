@@ -69,7 +69,7 @@ class ListPage(TemplatePage):
 
     @property
     def listed_columns(self) -> Sequence[Column]:
-        """Return the columns of the list; lists whose columns depend on their row extend it."""
+        """Return the columns of the list; a page whose columns depend on its object overrides it."""
         return self.columns
 
     def listed(self) -> QuerySet | Sequence[Any]:

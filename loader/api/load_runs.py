@@ -29,8 +29,8 @@ from loader.models import LoadRun, MaintenanceRecord
 from loader.selectors.runs import load_run_detail, load_runs, run_events
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.maintenance.approvals import approve_maintenance
-from metadata.domain.scope import ALL, REQUESTED, SELECTION, Scope
-from metadata.domain.selection import MAX_WORDS
+from metadata.api.scope import ScopeFieldsSerializer
+from metadata.domain.scope import ALL, SELECTION, Scope
 from metadata.permissions import here
 
 REASON_LENGTH = 500
@@ -56,29 +56,20 @@ class RunIdField(serializers.RegexField):
         super().__init__(rf"\A{RunIdConverter.regex}\Z", required=False, help_text=description)
 
 
-class LoadScopeSerializer(StrictSerializer):
-    """Scope of a load: everything, a schema, a dataset by its name (schema.name), or a selection by its words."""
-
-    kind = serializers.ChoiceField(choices=REQUESTED)
-    name = serializers.CharField(required=False, allow_blank=True, default="", max_length=MAX_WORDS)
-    target_only = serializers.BooleanField(
-        required=False, default=False, help_text="Load without inputs; deliveries are not read again."
-    )
-    exclude = serializers.CharField(
-        required=False, allow_blank=True, max_length=MAX_WORDS, help_text="Words of datasets that are left out."
-    )
+class LoadScopeSerializer(ScopeFieldsSerializer, StrictSerializer):
+    """Scope of a load: all datasets, those of a schema, one by its name (schema.name), or those that words select."""
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if attrs.get("exclude") and attrs["kind"] != SELECTION:
+        if attrs["exclude"] and attrs["kind"] != SELECTION:
             raise serializers.ValidationError({"exclude": ["Goes with a selection."]})
         if (attrs["kind"] == ALL) == bool(attrs["name"]):
-            message = "Everything has no name." if attrs["name"] else f"Say which {attrs['kind']}."
+            message = "All datasets have no name." if attrs["name"] else f"Say which {attrs['kind']}."
             raise serializers.ValidationError({"name": [message]})
         return attrs
 
 
 class NewLoadRunSerializer(ReasonOfRun):
-    scope = LoadScopeSerializer(required=False, help_text="Default: everything.")
+    scope = LoadScopeSerializer(required=False, help_text="Default: all datasets.")
     load_timestamp = serializers.DateTimeField(
         required=False, allow_null=True, help_text="Load timestamp; default now."
     )

@@ -17,6 +17,7 @@ class ScopeSerializer(serializers.Serializer):
     kind = serializers.ChoiceField(choices=REQUESTED)
     name = serializers.CharField(allow_blank=True)
     target_only = serializers.BooleanField()
+    exclude = serializers.CharField(required=False, help_text="Words of datasets that a selection leaves out.")
 
 
 class FaultSerializer(serializers.Serializer):

@@ -6,7 +6,7 @@ from django import forms
 
 from elevata.web.forms import MONO, ProductForm
 from loader.domain.sources.marks import MAX_SINCE
-from metadata.domain.scope import ALL, SELECTION, Scope
+from metadata.domain.scope import ALL, DATASET, SCHEMA, SELECTION, Scope
 from metadata.forms.scope import ScopeFields
 
 
@@ -32,11 +32,7 @@ class LoadFields(ScopeFields):
 
     def scope_chosen(self) -> Scope:
         kind = self.cleaned_data["scope"]
-        if kind == ALL:
-            return Scope()
-        if kind == SELECTION:
-            return Scope(kind, self.cleaned_data[SELECTION].strip(), exclude=self.cleaned_data["exclude"].strip())
-        return Scope(kind, self.cleaned_data[kind].strip(), self.cleaned_data["target_only"])
+        return self.scope_of_kind(kind, target_only=kind in (SCHEMA, DATASET) and self.cleaned_data["target_only"])
 
 
 class StartLoadForm(LoadFields):

@@ -37,7 +37,7 @@ class ScheduleScopeSerializer(LoadScopeSerializer):
         """Return the scope as services take it."""
         if "kind" not in attrs:
             raise serializers.ValidationError({"kind": ["This field is required."]})
-        return Scope(**super().validate({"name": "", "target_only": False, **attrs}))
+        return Scope(**super().validate({"name": "", "target_only": False, "exclude": "", **attrs}))
 
 
 class WaitSerializer(serializers.Serializer):
@@ -74,7 +74,7 @@ class ScheduleChange(ChangeSerializer):
     time_zone = serializers.CharField(
         max_length=64, required=False, help_text="Time zone of the schedule; default UTC."
     )
-    scope = ScheduleScopeSerializer(required=False, help_text="Default: everything.")
+    scope = ScheduleScopeSerializer(required=False, help_text="Default: all datasets.")
     kind = serializers.ChoiceField(
         required=False,
         choices=Schedule.Kind.choices,

@@ -182,10 +182,9 @@ class ScheduleForm(ScheduleFields, EditForm):
     @classmethod
     def values(cls, row: Schedule) -> dict[str, Any]:
         scope = Scope.from_json(row.scope)
-        named = dict.fromkeys((SCHEMA, DATASET, SELECTION), "") | {"exclude": scope.exclude}
-        named |= {scope.kind: scope.name} if scope.kind != ALL else {}
+        named = dict.fromkeys((SCHEMA, DATASET, SELECTION, "exclude"), "") | cls.values_of(scope)
         own = {name: getattr(row, name) for name in cls._OWN}
-        return own | named | {"scope": scope.kind, "target_only": scope.target_only} | cls.wait_values(row.wait)
+        return own | named | {"target_only": scope.target_only} | cls.wait_values(row.wait)
 
     def changes(self) -> dict[str, Any]:
         whole = dict.fromkeys(self._SCOPE, "scope") | dict.fromkeys(self.WAIT, "wait")

@@ -40,7 +40,7 @@ _FIELDS = {
 def create_schedule(*, name: str, cron: str, **described: Any) -> Schedule:
     """Create a schedule in this installation's environment.
 
-    Optional are ``time_zone`` (UTC), ``scope`` (everything), ``active`` (true) and ``allow_empty`` (false). Raise
+    Optional are ``time_zone`` (UTC), ``scope`` (all datasets), ``active`` (true) and ``allow_empty`` (false). Raise
     MetadataError for an invalid field.
     """
     with writing():

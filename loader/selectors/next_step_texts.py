@@ -7,7 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from architecture.domain import report_states
-from architecture.forms import ALONE, ScopeForm
+from architecture.forms import ScopeForm
 from architecture.models import ChangeReport
 from architecture.selectors.pending import Pending
 from elevata.core.words import counted
@@ -132,10 +132,7 @@ def _open_newer(known: Known) -> NextStep:
 
 
 def _create_report(known: Known) -> NextStep:
-    scope, facts = known.scope, known.facts
-    kind = ALONE if scope.target_only else scope.kind
-    named = ScopeForm.NAMED_BY.get(kind)
-    fields = {"scope": kind} | ({named: scope.name} if named else {})
+    facts = known.facts
     if facts.report == report_states.REJECTED:
         text = "The report was rejected. Change the metadata, then create a new one."
     elif facts.is_outdated:
@@ -145,7 +142,7 @@ def _create_report(known: Known) -> NextStep:
         text = f"{counted(facts.pending, 'change')} {verb} not in the warehouse."
         if known.run is not None and known.run.status == states.BLOCKED:
             text = f"{counted(facts.pending, 'change')} must be executed before the load."
-    return _step(text, "Create report", reverse("report_build"), **fields)
+    return _step(text, "Create report", reverse("report_build"), **ScopeForm.values_of(known.scope))
 
 
 def _change_metadata(known: Known) -> NextStep:

@@ -19,7 +19,7 @@ _SHOWN = 5
 
 
 class ScopeProblem(MetadataError):
-    """Error of an invalid scope, or of one without existing or desired datasets."""
+    """Error for an invalid scope, or for one that names an unknown dataset or schema."""
 
     def __init__(self, message: str) -> None:
         super().__init__("unknown_scope", message, "scope")
@@ -29,15 +29,15 @@ class ScopeProblem(MetadataError):
 class Scope:
     """Requested datasets.
 
-    ``name`` is the name of a schema or dataset (``schema.name``), of a selection its words
-    (``metadata.domain.selection``); ``exclude`` are words of datasets that it leaves out. ``target_only`` excludes the
-    datasets that the requested ones read.
-
-    The others are used by reports only. The kind ``files`` is a comparison of two state files with all their datasets;
-    ``source`` and ``target`` are labels of the two, which are not part of the fingerprint. ``keys`` are the datasets of
-    a scope that was resolved before: its ``name`` may be outdated, so it is not resolved again. With
-    ``without_blocked``, a report leaves out datasets whose changes the policy blocks; they are ``without``, by stable
-    key, once the report is created.
+    Attributes:
+        kind: one of ``KINDS``; ``files`` compares two state files with all their datasets.
+        name: of a schema or dataset (``schema.name``); the words of a selection (``metadata.domain.selection``).
+        target_only: leaves out the datasets that the requested ones read.
+        exclude: words of datasets that a selection leaves out.
+        source, target: labels of two state files; no part of the fingerprint.
+        keys: stable keys of the datasets of a report that was resolved before, whose ``name`` may be outdated.
+        without_blocked: a report leaves out datasets whose changes the policy blocks.
+        without: stable keys of those datasets, once the report is created.
     """
 
     kind: str = ALL
@@ -66,6 +66,7 @@ class Scope:
 
     @property
     def everything(self) -> bool:
+        """Return True if no dataset is left out."""
         return self.kind in (ALL, FILES) and not self.without
 
     @property
@@ -110,4 +111,5 @@ class Scope:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> "Scope":
+        """Return a stored scope. Raise ScopeProblem if it is invalid."""
         return cls(**row)

@@ -7,19 +7,19 @@ from django import forms
 from django.utils.safestring import SafeString
 
 from elevata.web.forms import MONO, ProductForm, set_choices
-from metadata.domain.scope import ALL, DATASET, SCHEMA, SELECTION
+from metadata.domain.scope import ALL, DATASET, SCHEMA, SELECTION, Scope
 from metadata.domain.selection import HINT, MAX_WORDS
 from metadata.selectors.datasets import schemas
 
 
 class ScopeFields(ProductForm):
-    """Scope of a load or report: everything, a schema, a dataset or a selection by words.
+    """Scope of a load or report: all datasets, a schema, a dataset or a selection by words.
 
     ``NAMED_BY`` maps kinds of scopes to the field that names it, ``DOING`` completes the error without a name.
     """
 
     SCOPES: ClassVar[tuple[tuple[str, str], ...]] = (
-        (ALL, "Everything"),
+        (ALL, "All datasets"),
         (SCHEMA, "One schema"),
         (DATASET, "One dataset"),
         (SELECTION, "Selection"),
@@ -48,7 +48,7 @@ class ScopeFields(ProductForm):
         required=False,
         label="Except",
         widget=forms.TextInput(attrs=MONO),
-        help_text="Words of datasets that are left out.",
+        help_text="Words of datasets that the selection leaves out.",
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -61,8 +61,20 @@ class ScopeFields(ProductForm):
         cleaned = super().clean() or {}
         field = self.NAMED_BY.get(cleaned.get("scope", ""))
         if field and not cleaned.get(field) and field not in self.errors:
-            self.add_error(field, f"Choose a {field}, or {self.DOING} everything.")
+            self.add_error(field, f"Choose a {field}, or {self.DOING} all datasets.")
         return cleaned
+
+    def scope_of_kind(self, kind: str, **more: bool) -> Scope:
+        """Return the scope of a kind with the name that a valid form has for it; ``more`` are its other fields."""
+        name = self.cleaned_data[kind] if kind in self.NAMED_BY else ""
+        exclude = self.cleaned_data["exclude"] if kind == SELECTION else ""
+        return Scope(kind, name, exclude=exclude, **more)
+
+    @classmethod
+    def values_of(cls, scope: Scope) -> dict[str, str]:
+        """Return the values of the fields for a scope; those of empty fields are left out."""
+        named = {"scope": scope.kind, scope.kind: scope.name, "exclude": scope.exclude}
+        return {name: value for name, value in named.items() if value}
 
     def scope_seen(self) -> SafeString:
         """Return the hidden initial value of the scope; the template draws its radio buttons itself."""

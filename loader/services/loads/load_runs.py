@@ -96,7 +96,7 @@ def request_load_run(
 ) -> RequestedRun:
     """Request a load run; an existing run id repeats its run. ``reason`` is stored with a new run.
 
-    Without a scope everything is loaded. A run that succeeded or is active is returned unchanged; one that failed,
+    Without a scope all datasets are loaded. A run that succeeded or is active is returned unchanged; one that failed,
     was blocked, cancelled or lost is queued again, and the reason is added to its log. Sources with a watermark are
     read from their marks, with ``full`` whole, with ``since`` from this value on. Raise Refusal for an empty scope, for
     the run id of a run with another scope or time, and for ``full`` or ``since`` without such a source, or if the run

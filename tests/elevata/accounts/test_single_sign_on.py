@@ -14,7 +14,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.test import Client
 
-from elevata.accounts import single_sign_on_provider
 from elevata.accounts.actors import acting_as
 from elevata.accounts.models import Identity, RoleGrant
 from elevata.accounts.openid_connect import ProviderBackend
@@ -30,7 +29,7 @@ from elevata.accounts.services.users import (
     grant_role,
     link_identity,
 )
-from elevata.accounts.single_sign_on_provider import Provider, asking_provider, provider_of_environment
+from elevata.accounts.single_sign_on_provider import Provider, provider_of_environment, provider_slot
 from elevata.audit.models import ChangeLogEntry
 from tests.elevata.accounts.identity_provider import CLIENT, SECRET, LocalProvider, new_key
 from tests.elevata.web.html import html_of
@@ -383,11 +382,10 @@ def test_provider_that_did_not_answer_is_not_asked_again_at_once(client: Client,
     assert len(asked) == 1
 
 
-def test_requests_that_wait_for_the_provider_leave_threads_to_others(client: Client, provider, monkeypatch):
-    """Whoever is not signed in can return with any code, which the provider is asked about."""
-    monkeypatch.setattr(single_sign_on_provider, "_WAIT_SECONDS", 0.01)
+def test_requests_that_wait_for_the_provider_leave_threads_to_others(client: Client, provider):
+    """A return with any code makes the provider be asked, without a sign-in."""
     back = go(client)
-    with asking_provider(), asking_provider():
+    with provider_slot(), provider_slot():
         refused(client, client.get(back))
     assert sign_on(client).status_code == 302
 
