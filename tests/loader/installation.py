@@ -22,6 +22,7 @@ from django.conf import settings
 from loader.management.children import worker_command
 from tests.fixtures.spark import BY_NIGHT
 from tests.loader.processes import CommandServer, environment, make_folder, wait_until
+from tests.readers.environment import answered, readers_python
 
 ITEM = "rawcore.rc_shop_item"
 PASSWORD_FILE = "password"
@@ -174,6 +175,19 @@ class Installation:
         answer = json.loads(self.shell(SAMPLE.format(name=dataset)))
         places = [answer["columns"].index(name) for name in names]
         return sorted(tuple(row[place] for place in places) for row in answer["rows"])
+
+    def read_in_duckdb(self, *queries: str) -> list[list[list]]:
+        """Return the rows of each query over the tables of the catalog, read by DuckDB."""
+        statements = self.folder / "catalog.sql"
+        done = self.run("catalog", "--format", "duckdb")
+        assert done.returncode == 0, done.stderr
+        statements.write_text(done.stdout)
+        return answered(readers_python(), "duckdb_rows.py", statements, *queries)
+
+    def check_invariants(self, *options: str) -> None:
+        """Check the invariants of all histories, through the worker or with the command's ``options``."""
+        done = self.run("check_history", *options, "--json")
+        assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, 0), done.stdout + done.stderr
 
     def commits(self) -> dict[str, list[dict]]:
         """Return the commit metadata of executions by table folder, in order."""

@@ -6,7 +6,6 @@ night. By day the libraries read tables for open readers to which everything was
 
 import json
 import re
-import subprocess
 import sys
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -23,7 +22,7 @@ from elevata.bootstrap.places import SPARK_JARS
 from loader.engine.tables import steps
 from metadata.domain.state import DatasetState
 from tests.loader.harness import Dataset
-from tests.readers.environment import readers_python
+from tests.readers.environment import answered, readers_python
 from tests.readers.rows_as_text import rows_as_text
 
 pytestmark = pytest.mark.spark
@@ -67,7 +66,6 @@ class Typed(Dataset):
             if DELETE in changes:
                 self.spark.sql(f"DELETE FROM {name} WHERE id = 2")
             self.spark.sql(f"INSERT INTO {name} SELECT * FROM {name}")
-
 
     def open_later(self) -> None:
         """Give every table the features that some libraries lack, then drop them as a report with open readers does."""
@@ -142,13 +140,6 @@ def matrix(spark, tmp_path_factory) -> dict[tuple[str, str, str, str], str]:
     answers = answered(readers_python(), "read_tables.py", tables.listed)
     answers |= answered(sys.executable, "spark_tables.py", tables.listed, SPARK_JARS, tables.folder / "catalog")
     return tables.verdicts(answers)
-
-
-def answered(python: object, script: str, *arguments: object) -> dict:
-    command = [str(part) for part in (python, Path(__file__).with_name(script), *arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def verdict(expected: list[list[str]], partitions: list[int], answer: list[list[str]] | str) -> str:

@@ -68,6 +68,7 @@ def test_home_page_counts_the_metadata_and_lists_the_newest_runs(reader: Client,
     WorkerFactory(name="worker@host")
     text = text_of(reader)
     assert "2 systems 2 Raw 2 Stage 2 Rawcore 2 History" in words(text)
+    assert "For you nothing Under way" in words(text)
     assert "No worker is running" not in text
     assert "worker@host" in text
     latest = text.split('id="latest-head"')[1]

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from tests.loader.installation import ITEM, Installation, make_installation, working
-from tests.readers.environment import readers_python
-from tests.readers.test_matrix_spark import answered
 from tests.services.small_disk import small_disk
 
 # On the embedded stores whatever the session runs on: each test has a data folder of its own.
@@ -55,15 +53,11 @@ def deliver(shop: Installation, rows: list[tuple[int, str, int]]) -> None:
 
 def check(shop: Installation, rows: list[tuple[int, str, int]]) -> None:
     """Check the current rows and open versions in DuckDB, and the invariants of the history."""
-    done = shop.run("catalog", "--format", "duckdb")
-    assert done.returncode == 0, done.stderr
-    (shop.folder / "catalog.sql").write_text(done.stdout)
     columns = "SELECT id, name, price FROM"
     queries = (f"{columns} {ITEM} ORDER BY id", f"{columns} {ITEM}_hist WHERE version_ended_at IS NULL ORDER BY id")
-    for answer in answered(readers_python(), "duckdb_rows.py", shop.folder / "catalog.sql", *queries):
+    for answer in shop.read_in_duckdb(*queries):
         assert [tuple(row) for row in answer] == rows
-    done = shop.run("check_history", "--json")
-    assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, 0), done.stdout
+    shop.check_invariants()
 
 
 def errors_of(run: dict[str, Any]) -> list[dict[str, Any]]:

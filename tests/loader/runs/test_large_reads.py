@@ -13,8 +13,6 @@ import pytest
 from loader.readers.records.memory import MOST_MEMORY
 from tests.loader.installation import ITEM, SHOP, Installation, make_installation, working
 from tests.loader.processes import below
-from tests.readers.environment import readers_python
-from tests.readers.test_matrix_spark import answered
 
 # On the embedded stores whatever the session runs on: each test has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.takes(seconds=180)]
@@ -67,12 +65,8 @@ class Peak:
 
 def check(shop: Installation, *, price: int, documents: list[list]) -> None:
     """Check the rows of both datasets in DuckDB."""
-    done = shop.run("catalog", "--format", "duckdb")
-    assert done.returncode == 0, done.stderr
-    (shop.folder / "catalog.sql").write_text(done.stdout)
     queries = (f"SELECT count(*), sum(price) FROM {ITEM}", f"SELECT id, v FROM {DOCUMENT} ORDER BY id")
-    totals, rows = answered(readers_python(), "duckdb_rows.py", shop.folder / "catalog.sql", *queries)
-    assert (totals, rows) == ([[ITEMS, sum(range(ITEMS)) + ITEMS * price]], documents)
+    assert shop.read_in_duckdb(*queries) == [[[ITEMS, sum(range(ITEMS)) + ITEMS * price]], documents]
 
 
 def deliver(shop: Installation, *, price: int, lists: int) -> None:

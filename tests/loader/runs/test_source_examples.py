@@ -58,12 +58,12 @@ SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {"postgresql": p
 
 
 @contextmanager
-def installation(folder: Path, **variables: str) -> Iterator[Installation]:
+def installation(folder: Path, *, compiled: bool = False, **variables: str) -> Iterator[Installation]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"ELEVATA_SOURCE_HOSTS": "127.0.0.1", **variables}.items():
             patch.setenv(name, value)
         made = make_installation(folder)
-        with working(made):
+        with working(made, compiled=compiled):
             yield made
 
 
@@ -105,6 +105,13 @@ def test_every_format_has_an_example_and_every_example_a_test():
 @pytest.mark.parametrize("kind", FILES)
 def test_the_example_of_a_file_format_is_loaded(loaded_files: Installation, kind: str):
     assert orders_of(loaded_files, kind) == ORDERS
+
+
+def test_example_is_loaded_by_a_runner_that_compiles_expressions(tmp_path: Path):
+    with installation(tmp_path / "data", compiled=True) as shop:
+        shop.import_text((FOLDER / "csv.yaml").read_text(), by="edda")
+        shop.load("csv-1", "--dataset", "rawcore.rc_csv_orders")
+        assert orders_of(shop, "csv") == ORDERS
 
 
 @pytest.mark.servers

@@ -14,8 +14,6 @@ import pytest
 from tests.loader.installation import ITEM, Installation, make_installation
 from tests.loader.processes import wait_until
 from tests.loader.runs.test_source_deaths import killable_worker
-from tests.readers.environment import readers_python
-from tests.readers.test_matrix_spark import answered
 
 # On the embedded stores whatever the session runs on: each test has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.takes(seconds=240)]
@@ -87,24 +85,16 @@ class Shop:
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
-    def read(self, query: str) -> list[list[int]]:
-        """Return the rows of a query in DuckDB."""
-        statements = self.installation.folder / "catalog.sql"
-        done = self.installation.run("catalog", "--format", "duckdb")
-        assert done.returncode == 0, done.stderr
-        statements.write_text(done.stdout)
-        (rows,) = answered(readers_python(), "duckdb_rows.py", statements, query)
-        return rows
-
     def check(self, expected: dict[int, int]) -> None:
         """Check current rows, open versions and the model in DuckDB, and the invariants of the history."""
         rows = [list(pair) for pair in sorted(expected.items())]
-        assert self.read(f"SELECT id, price FROM {ITEM} ORDER BY id") == rows
-        assert self.read(f"SELECT id, price FROM {ITEM}_hist WHERE version_ended_at IS NULL ORDER BY id") == rows
-        doubled = [[key, price * 2] for key, price in rows]
-        assert self.read("SELECT id, doubled FROM mart.prices ORDER BY id") == doubled
-        done = self.installation.run("check_history", "--json")
-        assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, 0), done.stdout
+        answers = self.installation.read_in_duckdb(
+            f"SELECT id, price FROM {ITEM} ORDER BY id",
+            f"SELECT id, price FROM {ITEM}_hist WHERE version_ended_at IS NULL ORDER BY id",
+            "SELECT id, doubled FROM mart.prices ORDER BY id",
+        )
+        assert answers == [rows, rows, [[key, price * 2] for key, price in rows]]
+        self.installation.check_invariants()
 
 
 @pytest.fixture

@@ -212,7 +212,9 @@ def test_dataset_and_history_pages_show_the_history_policy(reader: Client, airpo
 
 # --- queries -----------------------------------------------------------------------------------------
 
-# Session, person and permissions (two), the worker in the frame, and the page's own.
+# Session, person and permissions (two), the worker in the frame, and the page's own: among them the names of
+# administrators where no worker runs and the rows that the listed runs quarantined (home, run_list), whether there is
+# a schedule (home), and the copies of the datasets (dataset_lineage).
 BASELINE = {
     "home": 21,
     "dataset_list": 12,

@@ -28,9 +28,8 @@ from tests.loader.engine.tables.test_steps import (
     structure,
     without_measures,
 )
-from tests.readers.environment import readers_python
+from tests.readers.environment import answered, readers_python
 from tests.readers.rows_as_text import rows_as_text
-from tests.readers.test_matrix_spark import answered
 
 pytestmark = pytest.mark.spark
 warehouse = test_steps.warehouse

@@ -93,7 +93,9 @@ def test_sensitive_columns_of_a_view_are_masked_with_those_beneath(reader: Clien
 
 def test_sample_names_the_run_that_last_loaded_the_table(reader: Client, airport: TargetDataset):
     loaded(airport, run_id="good")
-    assert "Last loaded by the load of all datasets" in words(read(reader, data(airport)))
+    page = read(reader, data(airport))
+    assert "Last loaded by the load of all datasets" in words(page)
+    assert 'href="/load-runs/good/"' in page
 
 
 @pytest.mark.parametrize("query", ["rows=7", "sort=upwards", "rows=<x>"])

@@ -167,8 +167,10 @@ def test_deliveries_are_listed_with_their_counts(editor: Client, orders: SourceD
 
 def test_refusals_are_counted_by_reason_with_examples(editor: Client, orders: SourceDataset, raw: TargetDataset):
     for _ in range(2):
-        delivered(raw, status="failed", counts={}, error=REFUSAL)
-    text = words(section(page_of(editor, orders), "refusals-head"))
+        row = delivered(raw, status="failed", counts={}, error=REFUSAL)
+    refusals = section(page_of(editor, orders), "refusals-head")
+    assert f'href="/load-runs/{row.run.run_id}/"' in refusals
+    text = words(refusals)
     assert f"{REFUSAL['code']} 2 times, last by the load of all datasets" in text
     assert str(REFUSAL["samples"][0]) in text
 

@@ -89,6 +89,13 @@ def test_an_intake_that_does_not_fit_the_columns_is_refused(given: dict, format_
     assert refused.value.field == field
 
 
+def test_refusal_of_a_watermark_lists_the_types_that_grow_with_changes():
+    with pytest.raises(MetadataError) as refused:
+        Intake.from_dict({"watermark": ["v"]}).check_against("table", COLUMNS)
+    message = "column 'v' is string; integer, bigint, decimal, date, timestamp have marks"
+    assert refused.value.message == message
+
+
 def test_source_read_by_delta_changes_refuses_a_watermark():
     intake = Intake.from_dict({"watermark": ["id"]})
     intake.check_against("delta", COLUMNS)

@@ -17,8 +17,7 @@ from loader.domain.reference import ReferenceEngine
 from loader.engine.loads import load
 from tests.fixtures.spark import by_night
 from tests.loader.topics import CDC, Topic
-from tests.readers.environment import readers_python
-from tests.readers.test_matrix_spark import answered
+from tests.readers.environment import answered, readers_python
 from tests.services.kafka import event
 
 pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=120)]
