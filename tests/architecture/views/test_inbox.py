@@ -66,6 +66,12 @@ def test_inbox_of_a_viewer_shows_a_hint_and_queries_only_permissions(
 # --- who is asked for what ---------------------------------------------------------------------
 
 
+def test_home_shows_the_number_of_tasks_and_links_a_single_report(renamed: ChangeReport):
+    html = read(signed_in(person("carla", Role.APPROVER)), "/")
+    assert badge(html) == "1"
+    assert f'<a href="{address(renamed)}">1 waiting for you</a>' in html
+
+
 def test_open_report_is_in_the_inbox_of_approvers(world: World, renamed: ChangeReport):
     person("carla", Role.APPROVER)
     html = read(signed_in(world.approver), "/inbox/")
