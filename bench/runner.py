@@ -116,8 +116,8 @@ class Measure:
 
     ``measure_named`` sets the name, the description, and the name of the result file if it has no other one.
     ``sizes`` are its options with their defaults, ``rounds`` the counted ones (0: the measure has none of its own).
-    ``options`` adds options that are no sizes, ``check`` refuses invalid ones. ``markdown`` makes the table for the
-    docs from the result.
+    ``options`` adds options that are no sizes and may change defaults, ``check`` refuses invalid ones. ``markdown``
+    makes the table for the docs from the result.
     """
 
     take: Callable[["Run"], dict[str, Any]]
@@ -259,11 +259,11 @@ def parse(arguments: list[str]) -> tuple[Measure, argparse.Namespace]:
         parser.add_argument(f"--{size.replace('_', '-')}", default=default, help=f"({default})", **kind | many)
     if chosen.rounds:
         parser.add_argument("--rounds", type=number(int), default=chosen.rounds, help=f"counted ({chosen.rounds})")
-    if chosen.options:
-        chosen.options(parser)
     if chosen.markdown:
         parser.add_argument("--docs", action="store_true", help=f"write the tables into {relative(DOCS)}")
     parser.add_argument("--output", type=Path, default=chosen.output, metavar="FILE", help=relative(chosen.output))
+    if chosen.options:
+        chosen.options(parser)
     options = parser.parse_args(arguments[1:] if arguments and arguments[0] == name else arguments)
     if chosen.check:
         chosen.check(options)

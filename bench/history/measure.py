@@ -76,6 +76,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     chosen = f"of {', '.join(CASES)}; FILE keeps its results of the others"
     parser.add_argument("--cases", nargs="+", choices=CASES, metavar="CASE", help=chosen)
     parser.add_argument("--keep-data", action="store_true", help=f"leave the tables in {relative(PLACE / 'history')}")
+    parser.set_defaults(output=None)  # without --full there is no result of the repository
 
 
 def _per_cent(text: str) -> float:
@@ -95,8 +96,10 @@ def check(options: argparse.Namespace) -> None:
     if unknown:
         raise UsageProblem(f"there is no engine {unknown[0]!r}: choose from {', '.join(cases.NAMES)}")
     options.only = options.only or list(cases.NAMES)
-    if not options.full and options.output == MEASURE.output:
-        options.output = None  # one case is no result of the repository
+    if options.full:
+        options.output = options.output or MEASURE.output
+    elif options.output and options.output.resolve() == MEASURE.output:
+        raise UsageProblem(f"--output: {relative(MEASURE.output)} has the results of --full only")
     try:
         cases.large_plans(options.rows, options.changed, options.depth)
     except BenchProblem as problem:

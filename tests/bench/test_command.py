@@ -23,6 +23,7 @@ from elevata.bootstrap.places import ROOT
         (["--only", "ours", "theirs"], "there is no engine 'theirs'"),
         (["--full", "--only", "ours"], "leave --only out"),
         (["--cases", "deep"], "belongs to --full"),
+        (["--output", str(ROOT / "bench" / ".." / "bench" / "results.json")], "has the results of --full only"),
         (["--full", "--cases", "steep"], "invalid choice: 'steep'"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
         (["speed"], "there is no measure 'speed': choose from history, flights"),
