@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_test_options(setup: argparse.ArgumentParser) -> None:
     setup.add_argument("--with-tests", action="store_true", help="also the tests' packages, axe and the linter")
-    setup.add_argument("--with-servers", action="store_true", help="also PostgreSQL, Redis and Chromium")
+    setup.add_argument("--with-servers", action="store_true", help="also PostgreSQL, Redis, Chromium and a C compiler")
     setup.add_argument(
         "--with-object-store", action="store_true", help="also an S3 server, MariaDB, a Kafka broker and their jars"
     )

@@ -27,6 +27,9 @@ PROGRAMS = {
     "Chromium": Package(
         apt=("chromium", "chromium-browser"), dnf=("chromium",), apk=("chromium",), brew=("chromium", "google-chrome")
     ),
+    # tests/services/moved_clock.py compiles a library. Packages of the compiler alone have no headers on Debian and
+    # Alpine.
+    "C compiler": Package(apt=("build-essential",), dnf=("gcc",), apk=("build-base",), brew=("gcc",)),
 }
 MARIADB = Package(
     apt=("mariadb-server", "default-mysql-server"), dnf=("mariadb-server",), apk=("mariadb",), brew=("mariadb",)
@@ -75,6 +78,12 @@ def chromium() -> Path | None:
     return Path(program) if program else None
 
 
+def c_compiler() -> Path | None:
+    """Return the C compiler on PATH."""
+    program = shutil.which("cc")
+    return Path(program) if program else None
+
+
 def mariadb() -> str:
     """Install MariaDB, a source of tests, if it is not there."""
     if shutil.which("mariadbd") or Path("/usr/sbin/mariadbd").exists():
@@ -85,7 +94,12 @@ def mariadb() -> str:
 
 def missing() -> list[str]:
     """Return the names of the programs that are not installed."""
-    programs = {"PostgreSQL": postgres_bin(), "Redis": redis_server(), "Chromium": chromium()}
+    programs = {
+        "PostgreSQL": postgres_bin(),
+        "Redis": redis_server(),
+        "Chromium": chromium(),
+        "C compiler": c_compiler(),
+    }
     return [name for name in PROGRAMS if programs[name] is None]
 
 

@@ -5,10 +5,10 @@ SQLite ask it. The library is compiled by the machine's C compiler.
 """
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
+from elevata.bootstrap.programs import c_compiler
 from tests.services.process import ServerProblem
 
 SOURCE = Path(__file__).with_name("moved_clock.c")
@@ -18,7 +18,7 @@ class MovedClock:
     """Clock of the processes that are started with ``environment``."""
 
     def __init__(self, folder: Path) -> None:
-        compiler = shutil.which("cc")
+        compiler = c_compiler()
         if compiler is None:
             raise ServerProblem("clocks of processes cannot be moved here: there is no C compiler (cc)")
         self._library, self._file = folder / "moved_clock.so", folder / "seconds_ahead"

@@ -320,10 +320,11 @@ class TestPrograms:
         assert programs.chromium() is None
 
     def test_missing_programs_are_listed_by_name(self, monkeypatch):
-        monkeypatch.setattr(programs, "redis_server", lambda: None)
-        monkeypatch.setattr(programs, "chromium", lambda: Path("x"))
-        monkeypatch.setattr(programs, "postgres_bin", lambda: Path("x"))
-        assert programs.missing() == ["Redis"]
+        for program in ("postgres_bin", "chromium"):
+            monkeypatch.setattr(programs, program, lambda: Path("x"))
+        for program in ("redis_server", "c_compiler"):
+            monkeypatch.setattr(programs, program, lambda: None)
+        assert programs.missing() == ["Redis", "C compiler"]
 
     def test_postgresql_off_the_path_is_found_newest_first(self, monkeypatch, tmp_path):
         for version in ("9", "15", "17"):
