@@ -11,21 +11,21 @@ from bench.runner import Run, measure_named
 RIGHT = {"versions": 12, "open": 10, "checksum": "7"}
 
 
-class Played:
-    """A bench whose engines are a list of what was asked of them."""
+class FakeBench:
+    """Bench without engines: ``loads`` has the requested loads in order, as engine, load and restored history."""
 
     def __init__(self, digests: dict[str, dict], failing: tuple[str, ...] = ()) -> None:
         self._digests, self._failing = digests, failing
-        self.asked: list[tuple] = []
+        self.loads: list[tuple] = []
         self._engine = ""
 
     def load(self, entry: Entry, load: int, *, restore: str) -> dict:
-        self.asked.append((entry.name, load, restore))
+        self.loads.append((entry.name, load, restore))
         if entry.name in self._failing:
             raise Failed("no room")
-        return {"seconds": float(len(self.asked)), "cpu_seconds": 1.0}
+        return {"seconds": float(len(self.loads)), "cpu_seconds": 1.0}
 
-    def worker(self, engine: str) -> "Played":
+    def worker(self, engine: str) -> "FakeBench":
         self._engine = engine
         return self
 
@@ -37,7 +37,7 @@ class Played:
         return RIGHT
 
 
-def ran(bench: Played, entries: list[Entry], rounds: int, case: str = "", **wrong: str) -> Run:
+def ran(bench: FakeBench, entries: list[Entry], rounds: int, case: str = "", **wrong: str) -> Run:
     run = Run(measure_named("history"), Namespace(), Path())
     run.wrong |= wrong
     run_case(run, bench, entries, rounds, case)
@@ -45,24 +45,24 @@ def ran(bench: Played, entries: list[Entry], rounds: int, case: str = "", **wron
 
 
 def test_engines_alternate_and_the_first_round_is_not_measured():
-    bench = Played({"ours": RIGHT, "limit": RIGHT})
+    bench = FakeBench({"ours": RIGHT, "limit": RIGHT})
     run = ran(bench, [Entry("ours", "ours", 3), Entry("limit", "limit", 3)], 5, "deep")
-    assert [name for name, *_ in bench.asked] == ["ours", "limit", "limit", "ours"] * 3
-    assert {tuple(asked) for _, *asked in bench.asked} == {(4, "3")}
+    assert [name for name, *_ in bench.loads] == ["ours", "limit", "limit", "ours"] * 3
+    assert {(load, restored) for _, load, restored in bench.loads} == {(4, "3")}
     assert {side: len(costs) for side, costs in run.costs.items()} == {"deep: ours": 5, "deep: limit": 5}
     assert (1.0, 1.0) not in run.costs["deep: ours"]
     assert run.wrong == {}
 
 
 def test_engine_with_a_wrong_result_is_measured_and_reported_with_its_fault():
-    bench = Played({"ours": RIGHT, "koheesio": RIGHT | {"open": 11, "shortcoming": "does not close"}})
+    bench = FakeBench({"ours": RIGHT, "koheesio": RIGHT | {"open": 11, "shortcoming": "does not close"}})
     run = ran(bench, [Entry("ours", "ours", 0), Entry("koheesio", "koheesio", 0)], 5)
     assert len(run.costs["koheesio"]) == len(run.costs["ours"]) == 5
     assert run.wrong == {"koheesio": "does not close: 11 open versions, should be 10"}
 
 
 def test_failed_engine_is_excluded_and_the_others_are_measured():
-    bench = Played({"ours": RIGHT}, failing=("four_step",))
+    bench = FakeBench({"ours": RIGHT}, failing=("four_step",))
     entries = [Entry(name, name, 0) for name in ("ours", "four_step", "dbt_snapshot")]
     run = ran(bench, entries, 1, dbt_snapshot="failed: no history")
     assert set(run.costs) == {"ours"}
