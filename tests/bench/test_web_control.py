@@ -1,4 +1,4 @@
-"""The invented control database: valid like any other, and as large as it is told to be."""
+"""Invented control database: valid like any other, and of the requested size."""
 
 from collections import Counter
 

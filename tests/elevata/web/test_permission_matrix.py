@@ -1,4 +1,4 @@
-"""The permission matrix: every route, every method, every role, and who is not signed in."""
+"""Permission matrix: every route by every method, for every role and for users who are not signed in."""
 
 from collections.abc import Callable, Iterator
 
@@ -44,15 +44,15 @@ def test_routes_open_without_sign_in_are_listed():
     assert {name for name, pattern in PATTERNS.items() if is_open(pattern)} <= OPEN
 
 
-def asked(name: str) -> Iterator[str]:
-    """The methods that are tried. A page that declares nothing may not take more than GET."""
+def tried_methods(name: str) -> Iterator[str]:
+    """Yield the methods to try. A page that declares nothing may not take more than GET."""
     pattern = PATTERNS[name]
     declares = [method for method in methods_of(pattern) if declared(pattern, method) is not None]
     yield from declares or ["GET"]
 
 
 def status(client: Client, name: str, method: str, address: str) -> tuple[int, str]:
-    """The answer's status and where it leads; whatever it did is taken back."""
+    """Return the status of the response and the address of its redirect; roll back what the request wrote."""
     rule = RULES[name]
     data = rule.data if method == rule.method.upper() else {}
     options = {"content_type": "application/json"} if address.startswith("/api/") and method != "GET" else {}
@@ -71,7 +71,7 @@ def least(needed: Needs | None) -> Role:
     return min((role for role in Role if may(role, needed)), key=lambda role: len(ROLES[role]))
 
 
-# make test tries the role that may do least beside the users without one.
+# make test tries the role with the fewest permissions, and users without a role.
 ROLES_BY_DAY = [
     pytest.param(role, marks=pytest.mark.core if role is Role.VIEWER else pytest.mark.full) for role in Role
 ]
@@ -80,12 +80,12 @@ ROLES_BY_DAY = [
 @pytest.mark.parametrize("everything", [False, pytest.param(True, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("role", ROLES_BY_DAY)
 def test_role_is_accepted_for_its_permissions_and_refused_otherwise(role: Role, everything: bool, addresses: Addresses):  # noqa: F811
-    """A role tries all that it may not do, but by day only that which roles with less may not do."""
+    """By day, a permitted route is tried only by the role with the fewest permissions among those that may use it."""
     client = Client(raise_request_exception=False)
     client.force_login(ensure_user(name="rowena", roles=[role]))
     wrong = []
     for name in sorted(set(PATTERNS) - OPEN):
-        for method in asked(name):
+        for method in tried_methods(name):
             needed = declared(PATTERNS[name], method)
             allowed = may(role, needed)
             if allowed and not everything and role is not least(needed):
