@@ -11,7 +11,7 @@ from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
 from loader.domain.sources.file_detection.column_types import column_type
 from loader.domain.sources.file_detection.detect import detect_csv, value_questions
-from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.model import Detected, Question
 from loader.domain.sources.file_detection.sentences import reading_sentences
 from loader.domain.sources.folders import shared_columns, values_in
 from loader.domain.sources.provenance import folder_of, name_below
@@ -106,7 +106,10 @@ def _check_options(format_name: str, options: dict[str, Any]) -> None:
 
 
 def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-    csv_options, questions = (dict(options), ()) if options is not None else _detected(path)
+    detected = detect_csv(sample_bytes(path, path.name)) if options is None else Detected(path.name, CSV, options)
+    # A quote inside of a value is refused until a user declares it.
+    left_out = _DECLARED_BY_USERS if options is None else frozenset()
+    csv_options = {name: value for name, value in detected.options.items() if name not in left_out}
     names, records, whole = read_csv(path, csv_options, rows)
     _check_width(path, names)
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in names]
@@ -115,15 +118,7 @@ def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
         notes.append("The file has one column only, and its name has a sign in it that may be the delimiter.")
     columns = _columns_of_texts(names, values, csv_options)
     sample = sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=csv_options)
-    return replace(sample, questions=questions)
-
-
-def _detected(path: Path) -> tuple[dict[str, Any], tuple[Question, ...]]:
-    """Return the options by which a CSV file is read, and what its values leave open."""
-    detected = detect_csv(sample_bytes(path, path.name))
-    # A quote inside of a value is refused until a user declares it.
-    options = {name: value for name, value in detected.options.items() if name not in _DECLARED_BY_USERS}
-    return options, detected.questions
+    return replace(sample, questions=detected.questions, unread_dates=detected.unread_dates)
 
 
 def _json_lines(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
@@ -172,14 +167,14 @@ def _record_reader(name: str) -> _Reader:
         nulls = nulls_of(options or {}, empty_is_null=reading.empty_is_null)
         texts = [[record.values.get(column) for record in records[:rows]] for column in names]
         values = [[None if value in nulls else value for value in column] for column in texts]
-        used, questions = options, tuple[Question, ...]()
+        used, questions, unread = options, tuple[Question, ...](), tuple[str, ...]()
         if used is None and name != JSON:
-            used, questions = value_questions({column: values[n] for n, column in enumerate(names)})
+            used, questions, unread = value_questions({column: values[n] for n, column in enumerate(names)})
         columns = _columns_of_texts(names, values, used or {})
         whole = len(records) <= rows
         notes = [record.note for record in records if record.note]
         sample = sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=used)
-        return replace(sample, questions=questions)
+        return replace(sample, questions=questions, unread_dates=unread)
 
     return read
 

@@ -82,7 +82,8 @@ class Sample:
     """Columns and first rows of a delivery. ``values`` has each column's values as text.
 
     ``typed`` is true if the delivery declares its types, ``whole`` if these are all its rows. ``said`` describes the
-    rows, like "the first 100 rows of orders.csv". ``questions`` are those of options that the values leave open.
+    rows, like "the first 100 rows of orders.csv". ``questions`` are those of options that the values leave open,
+    ``unread_dates`` the columns of dates in a format that is not read.
     """
 
     columns: tuple[SampledColumn, ...]
@@ -94,6 +95,7 @@ class Sample:
     notes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
+    unread_dates: tuple[str, ...] = ()
 
 
 _SAMPLES = 3
