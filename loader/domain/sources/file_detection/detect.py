@@ -18,7 +18,7 @@ from loader.domain.sources.file_detection.examples import TextView, of_structure
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.footers import without_footer
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample, Question
-from loader.domain.sources.file_detection.numbers import detect_negative_numbers, detect_separators
+from loader.domain.sources.file_detection.numbers import detect_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.structure import Structure, detect_structure
 from loader.domain.sources.file_detection.times import detect_time_formats, unread_dates
@@ -79,13 +79,12 @@ def value_questions(
 ) -> tuple[dict[str, Any], tuple[Question, ...], tuple[str, ...]]:
     """Return the options of values in text, what they leave open, with examples, and columns of unread dates."""
     values = {name: [text or "" for text in texts] for name, texts in columns.items()}
-    numbers, questions = detect_separators(values, delimiter)
-    negative, of_signs = detect_negative_numbers(values)
+    numbers, questions = detect_numbers(values, delimiter)
     is_american = delimiter == "," and "decimal_separator" not in numbers
     times, asked = detect_time_formats(values, is_american=is_american)
     words, of_words = detect_truth_words(values)
-    every = (*questions, *of_signs, *asked, *of_words)
-    options = numbers | negative | times | words
+    every = (*questions, *asked, *of_words)
+    options = numbers | times | words
     return options, tuple(of_values(question, values) for question in every), unread_dates(values)
 
 
