@@ -22,7 +22,7 @@ from loader.readers.records.xml_documents import ROW_TAG_HINT, without_rows
 from loader.sources.file_bytes import sample_bytes
 from loader.sources.files import files_at
 from loader.sources.limits import MAX_COLUMNS
-from loader.sources.results import Sample, sampled
+from loader.sources.results import Sample, joined_files_notes, sampled
 from loader.sources.text_files import (
     ROWS,
     empty,
@@ -116,6 +116,7 @@ def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
     notes = [] if options is not None else [" ".join(reading_sentences(CSV, csv_options))]
     if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
         notes.append("The file has one column only, and its name has a sign in it that may be the delimiter.")
+    notes += joined_files_notes(values)
     columns = _columns_of_texts(names, values, csv_options)
     sample = sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=csv_options)
     return replace(sample, questions=detected.questions, unread_dates=detected.unread_dates)
@@ -140,7 +141,8 @@ def _fixed_width(path: Path, options: dict[str, Any] | None, rows: int) -> Sampl
         [None if record[place] in nulls else record[place] for record in records] for place, _ in enumerate(names)
     ]
     columns = _columns_of_texts(names, values, options or {})
-    return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
+    notes = joined_files_notes(values)
+    return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=options)
 
 
 def _record_reader(name: str) -> _Reader:

@@ -101,6 +101,12 @@ class Sample:
 _SAMPLES = 3
 
 
+def joined_files_notes(values: list[list[Value]]) -> tuple[str, ...]:
+    """Return the note about rows of lines that begin with a byte order mark; nothing without such a row."""
+    marks = sum((value or "").startswith(BYTE_ORDER_MARK) for value in values[0]) if values else 0
+    return (joined_files_warning(counted(marks, "row")),) if marks else ()
+
+
 def sampled(
     columns: list[SampledColumn],
     values: list[list[Value]],
@@ -118,9 +124,6 @@ def sampled(
     controls = 0 if typed else sum(any(map(has_c1_controls, filter(None, row))) for row in zip(*values, strict=True))
     if controls:
         notes = (*notes, c1_warning(counted(controls, "row")))
-    marks = 0 if typed or not values else sum((value or "").startswith(BYTE_ORDER_MARK) for value in values[0])
-    if marks:
-        notes = (*notes, joined_files_warning(counted(marks, "row")))
     places, evidence = suggest_key([column.name for column in columns], values)
     if key:
         places = tuple(place for name in key for place, column in enumerate(columns) if column.name == name)

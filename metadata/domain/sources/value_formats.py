@@ -296,7 +296,7 @@ class ValueFormats:
             yield "thousands_separator", "is the decimal separator, too"
         formats = [shape for shape in (self.dates, self.timestamps) if shape is not None]
         if any("%y" in shape.directives and shape.first_year is None for shape in formats):
-            yield "first_year", "is needed with %y, since two digits do not tell the century"
+            yield "first_year", "is needed with %y: years of two digits have no century"
         both = [word for word in self.true_words if word in self.false_words]
         if both:
             yield "false_words", f"has {both[0]!r}, which is a word for true, too"

@@ -117,6 +117,22 @@ def test_byte_order_mark_within_a_joined_file_is_noted(tmp_path: Path):
     assert "byte order mark" not in " ".join(sampled(tmp_path / "b.csv", "\ufeffid,name\na,x\n").notes)
 
 
+@pytest.mark.parametrize(
+    ("content", "kind", "options", "is_noted"),
+    [
+        ("a  xx\n\ufeffb yy\n", "fixed", {"columns": "id:1-3, name:4-5"}, True),
+        ('{"id": "a"}\n{"id": "\ufeffb"}\n', "jsonl", {}, False),
+        ('[{"id": "a"}, {"id": "\ufeffb"}]', "json", {}, False),
+        (workbook({"S": [["id"], ["a"], ["\ufeffb"]]}), "xlsx", {}, False),
+    ],
+)
+def test_byte_order_mark_is_noted_in_formats_of_lines_only(
+    tmp_path: Path, content: str | bytes, kind: str, options: dict, is_noted: bool
+):
+    notes = sampled(tmp_path / f"a.{kind}", content, kind, options).notes
+    assert any("byte order mark" in note for note in notes) == is_noted
+
+
 def test_without_a_header_columns_are_numbered(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "1,x\n2,y\n", options={"header": False})
     assert types(sample) == {"column_1": "integer", "column_2": "string"}

@@ -111,7 +111,7 @@ def _century_question(
             if any(read) and (best is None or len(set(read)) > len(set(best[1]))):
                 best = text, read
     examples = tuple(time_example(best[0], None, moment) for moment in best[1]) if best is not None else ()
-    reason = f"years of {', '.join(column.name for column in short[:3])} have two digits, which do not tell the century"
+    reason = f"years of {', '.join(column.name for column in short[:3])} have two digits and no century"
     return Question("first_year", years, reason, examples)
 
 
@@ -130,7 +130,7 @@ def _reason_of_unsure(columns: Sequence[_Column]) -> str:
     """Return why values may be something else than dates; empty if all are dates."""
     for column in columns:
         if _has_short_year(column.formats[0]):
-            # Two digits do not tell the century, and numbers of versions look alike.
+            # Numbers of versions look alike.
             return f"{column.name} may have dates with years of two digits, or other values"
     compact = next((column.name for column in columns if column.formats[0] in COMPACT), "")
     return f"{compact} may have dates or numbers" if compact else ""
