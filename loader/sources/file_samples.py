@@ -1,6 +1,7 @@
 """Samples of files: columns and first rows of the first file of a delivery, by a reader per format."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
 _DECLARED_BY_USERS = frozenset({"quotes_inside", "repeated_headers"})
-LARGEST_WHOLE = 32 << 20  # bytes of a file that is read into memory at once
+# Unpacked bytes of a file that is read record by record: values in memory take many times as much.
+LARGEST_READ = 32 << 20
 
 
 def sample_files(
@@ -150,16 +152,8 @@ def _record_reader(name: str) -> _Reader:
 
     def read(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
         reading = ReadingOptions.of(name, options or {})
-        if name != XML and path.stat().st_size > LARGEST_WHOLE:  # XML is read as a stream
-            raise Refusal(
-                "TOO_LARGE",
-                f"{path.name} is more than {LARGEST_WHOLE >> 20} MB, the limit of these pages for this format",
-                file=path.name,
-                count=LARGEST_WHOLE,
-                hint="A load reads larger files. Describe the source in YAML, or by a smaller file of the same kind.",
-            )
-        with path.open("rb") as stored:
-            records = list(islice(READERS[name](stored, path.name, reading, ()), rows + 1))
+        with path.open("rb") as stored, _limited(path):
+            records = list(islice(READERS[name](stored, path.name, reading, (), LARGEST_READ), rows + 1))
         for record in records:
             record.check((), reading.ignored)
         names = list(dict.fromkeys(column for record in records for column in record.values))
@@ -181,11 +175,29 @@ def _record_reader(name: str) -> _Reader:
     return read
 
 
+@contextmanager
+def _limited(path: Path) -> Iterator[None]:
+    """Convert the refusal of more than LARGEST_READ bytes, which names the limit of a load, into that of a page."""
+    try:
+        yield
+    except Refusal as refusal:
+        if refusal.code != "TOO_LARGE" or refusal.count != LARGEST_READ:
+            raise
+        raise Refusal(
+            "TOO_LARGE",
+            f"{path.name}: reading its first rows takes more than {LARGEST_READ >> 20} MB, unpacked, the limit of "
+            "these pages for this format",
+            file=path.name,
+            count=LARGEST_READ,
+            hint="A load reads larger files. Describe the source in YAML, or by a smaller file of the same kind.",
+        ) from None
+
+
 def _without_records(path: Path, name: str, reading: ReadingOptions) -> Refusal:
     """Return the refusal of a file without records. Raise Refusal NO_SUCH_PATH for a row element in another case."""
     if name == XML and reading.row_tag:
-        with path.open("rb") as stored:
-            problem = without_rows(stored, path.name, reading.row_tag)
+        with path.open("rb") as stored, _limited(path):
+            problem = without_rows(stored, path.name, reading.row_tag, LARGEST_READ)
         if problem:
             return Refusal("NO_SUCH_PATH", problem, file=path.name, hint=ROW_TAG_HINT)
     return empty(path)

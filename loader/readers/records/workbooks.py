@@ -59,13 +59,15 @@ class Sheets(Protocol):
         ...
 
 
-def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
+def read_workbook(
+    stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str], limit: int | None = None
+) -> Iterator[Record]:
     """Yield the rows of a sheet that are not empty, with the sheet's row numbers.
 
     Raise Refusal UNREADABLE_FILE, PASSWORD, TOO_LARGE, NO_SUCH_SHEET, EMPTY_FILE, DUPLICATE_COLUMN or RAGGED_ROW. A
     cell that cannot be read is one of the record's ``faults``.
     """
-    content = whole(stored, shown, LIMIT)
+    content = whole(stored, shown, limit or LIMIT)
     try:
         sheets = _stored_sheets(content, shown)
         with CalamineWorkbook.from_filelike(io.BytesIO(content)) as workbook:

@@ -424,10 +424,32 @@ def test_text_after_the_last_column_of_fixed_width_is_refused(tmp_path: Path, co
     assert (error.code, error.row) == ("RAGGED_ROW", row)
 
 
-def test_sample_refuses_a_workbook_over_the_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(file_samples, "LARGEST_WHOLE", 100)
-    error = refusal(tmp_path / "a.xlsx", workbook({"S": [["id"]]}), "xlsx")
-    assert (error.code, error.count) == ("TOO_LARGE", 100)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", b'[{"a": [' + b"[]," * 100_000 + b"1]}]"),
+        ("a.xml", b"<r><i><a>" + b"<b/>" * 100_000 + b"</a></i></r>"),
+        ("late.xml", b"<r>" + b"<!-- -->" * 50_000 + b"</r>"),
+        ("a.xlsx", workbook({"S": [["id"], *([str(n)] for n in range(20_000))]})),
+    ],
+)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_sample_refuses_a_file_over_the_size_limit_after_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, ending: str
+):
+    limit = 1 << 15
+    monkeypatch.setattr(file_samples, "LARGEST_READ", limit)
+    packed = gzip.compress(content) if ending else content
+    error = refusal(tmp_path / (name + ending), packed, name.rpartition(".")[2])
+    assert (error.code, error.count) == ("TOO_LARGE", limit)
+    assert "the limit of these pages" in error.message
+
+
+def test_large_xml_is_sampled_by_its_first_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(file_samples, "LARGEST_READ", 1 << 19)
+    content = gzip.compress(b"<r>" + b"<i><a>1</a></i>" * 100_000 + b"</r>")
+    sample = sampled(tmp_path / "a.xml.gz", content, "xml", rows=10)
+    assert (sample.rows, sample.whole) == (10, False)
 
 
 # --- folders ---------------------------------------------------------------------------------------
