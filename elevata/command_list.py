@@ -6,7 +6,8 @@ import textwrap
 import django
 from django.core.management import get_commands, load_command_class
 
-_PACKAGES = ("elevata", "metadata", "architecture", "loader")
+from elevata.core.installation import PACKAGES
+
 _LONGEST = 90  # characters of a line's text
 # Commands with which users begin, in the order in which they need them.
 _FIRST = ("demo", "serve", "load", "plan", "sql")
@@ -16,7 +17,7 @@ def command_list(program: str) -> str:
     """Return the commands of the product with a line each, and the names of Django's and other packages' commands."""
     django.setup()
     commands = get_commands()
-    ours = sorted(name for name, app in commands.items() if app.partition(".")[0] in _PACKAGES)
+    ours = sorted(name for name, app in commands.items() if app.partition(".")[0] in PACKAGES)
     others = sorted(commands.keys() - {*ours})
     first = [name for name in _FIRST if name in ours]
     width = max(map(len, ours)) + 2

@@ -9,9 +9,8 @@ from elevata.bootstrap.environment import RUNTIME
 from elevata.bootstrap.places import PYTHON, ROOT, SETTINGS, STATIC_ROOT, STORAGE
 from elevata.bootstrap.stamps import digest, once
 from elevata.core import data_folder
-from elevata.core.installation import CODE_DIR
+from elevata.core.installation import CODE_DIR, PACKAGES
 
-_PACKAGES = ("elevata", "metadata", "architecture", "loader")
 SQLITE = "control.sqlite3"
 
 
@@ -23,7 +22,7 @@ def database() -> str:
     """
     if os.environ.get("DATABASE_URL"):
         return _migrate()
-    packages = [CODE_DIR / name for name in _PACKAGES]
+    packages = [CODE_DIR / name for name in PACKAGES]
     migrations = sorted(path for package in packages for path in package.glob("**/migrations/*.py"))
     folder = data_folder.data_dir()
     return once(

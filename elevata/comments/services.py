@@ -10,12 +10,11 @@ from uuid import UUID
 
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from elevata.accounts.actors import current_actor
 from elevata.accounts.permissions import readers
-from elevata.accounts.quotas import shared_rows
 from elevata.audit.models import ChangeLogEntry
+from elevata.audit.quotas import logged_within
 from elevata.audit.services.change_log import record_change
 from elevata.audit.services.transactions import claim, writing
 from elevata.comments.mentions import MAX_LENGTH, MAX_MENTIONS, candidates, mentioned
@@ -144,14 +143,8 @@ def _refuse_too_many(author: Any) -> None:
 
     Comments are counted by the change log, so that one that was deleted or edited counts. Call in a transaction.
     """
-    written = ChangeLogEntry.objects.filter(
-        shared_rows(author, "user"),
-        subject_kind=Comment.LOG_KIND,
-        action__in=_WRITES,
-        changes__contains='"mentioned"',
-        at__gt=timezone.now() - WITHIN,
-    )
-    count = written.count()
+    notifying = {"subject_kind": Comment.LOG_KIND, "action__in": _WRITES, "changes__contains": '"mentioned"'}
+    count = logged_within(author, WITHIN, **notifying)
     if count >= MOST_NOTIFYING:
         message = (
             f"you mentioned users in {counted(count, 'comment')} within the last hour, the most that is permitted: "

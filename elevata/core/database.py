@@ -103,7 +103,7 @@ def shared_now() -> datetime:
 
 
 def _read_server_time() -> tuple[datetime, float]:
-    # Read every few seconds at most, and so left out of the queries that Django counts for a page.
+    # By the driver's cursor: Django's would count it among the queries of a page, of which few have it.
     connection.ensure_connection()
     with connection.wrap_database_errors, connection.connection.cursor() as cursor:
         read_at = time.monotonic()

@@ -10,7 +10,8 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-# Folder of the packages elevata, metadata, architecture and loader.
+PACKAGES = ("elevata", "metadata", "architecture", "loader")
+# Folder of the packages.
 CODE_DIR = Path(__file__).resolve().parents[2]
 _BUNDLE = CODE_DIR / "elevata" / "bundle"
 IS_INSTALLED = _BUNDLE.is_dir()

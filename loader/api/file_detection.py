@@ -61,6 +61,9 @@ class FileDetectionSerializer(serializers.Serializer):
     )
     columns = DetectedColumnSerializer(many=True, required=False)
     questions = QuestionSerializer(many=True, required=False)
+    notes = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="Sentences about columns that stay texts."
+    )
     error = RefusalSerializer(required=False)
 
 

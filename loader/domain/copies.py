@@ -129,7 +129,7 @@ def finding(
 ) -> Refusal | None:
     """Return what differs between a target, its row in ``elevata_copies`` and the table; None if nothing does."""
     what = f"{target.table} in {place}"
-    again = "Run manage.py copy, or load the dataset."
+    again = "Copy the dataset (tab Copies, manage.py copy), or load it."
     if row is None or content is None:
         return Refusal(BEHIND, f"{what} was not copied yet", hint=again)
     if (content.row_count, content.checksum) != (row.row_count, row.checksum):

@@ -51,7 +51,8 @@ def _computed_parts(text: Column, format_: TimeFormat) -> dict[str, Column]:
     parts = {}
     if group := format_.group("%y"):
         digits = F.regexp_extract(text, format_.pattern, group).try_cast("int")
-        year = F.pmod(digits - F.lit(format_.first_year), F.lit(100)) + F.lit(format_.first_year)
+        first = F.lit(format_.century_start)
+        year = F.pmod(digits - first, F.lit(100)) + first
         parts["yyyy"] = F.lpad(year.cast("string"), 4, "0")
     if group := format_.group("%b", "%B"):
         name = F.lower(F.rtrim(F.regexp_extract(text, format_.pattern, group), F.lit(".")))
@@ -65,10 +66,8 @@ def _computed_parts(text: Column, format_: TimeFormat) -> dict[str, Column]:
 
 
 def _standard_number(text: Column, format_: NumberFormat) -> Column:
-    if format_.negative:
-        number = F.regexp_replace(text, F.lit(NEGATIVE_TEXT), F.lit(NEGATIVE_SIGN_FIRST))
-        return F.when(text.rlike(format_.pattern), _with_point(number, format_))
-    return F.when(text.rlike(format_.pattern), _with_point(text, format_))
+    number = F.regexp_replace(text, F.lit(NEGATIVE_TEXT), F.lit(NEGATIVE_SIGN_FIRST)) if format_.negative else text
+    return F.when(text.rlike(format_.pattern), _with_point(number, format_))
 
 
 def _with_point(text: Column, format_: NumberFormat) -> Column:

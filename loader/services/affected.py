@@ -8,12 +8,10 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Lower
-from django.utils import timezone
 
 from architecture.permissions import may_build
 from elevata.accounts.permissions import must_write
-from elevata.accounts.quotas import shared_rows
-from elevata.audit.models import ChangeLogEntry
+from elevata.audit.quotas import logged_within
 from elevata.audit.services.change_log import record_change
 from elevata.core.errors import MetadataError
 from elevata.core.words import counted
@@ -97,8 +95,7 @@ def notify_owners(*, subject: Subject, user: Any, note: str = "") -> Notified:
 
 def _refuse_too_many(user: Any) -> None:
     """Raise Refusal TOO_MANY_MESSAGES for a user who sent too many messages. Call in a transaction."""
-    own = shared_rows(user, "user")
-    sent = ChangeLogEntry.objects.filter(own, subject_kind=MESSAGE, at__gt=timezone.now() - WITHIN).count()
+    sent = logged_within(user, WITHIN, subject_kind=MESSAGE)
     if sent >= MOST_MESSAGES:
         raise Refusal(
             "TOO_MANY_MESSAGES",

@@ -14,7 +14,7 @@ from loader.contract.manifest.sources import SourceSpec
 from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
 from loader.services.sources.specs import api_of, endpoint_at
-from loader.sources.file_samples import LARGEST_WHOLE, sample_files
+from loader.sources.file_samples import LARGEST_READ, sample_files
 from loader.sources.limits import SECONDS, password_of
 from loader.sources.results import ConnectionResult, ListedItem, Listing, Sample
 from metadata.domain.sources.formats import JSON, REST
@@ -79,4 +79,4 @@ def _limited() -> dict[str, Any]:
     """Return hosts and limits of a page's requests: one try, and little time."""
     from loader.readers.rest.session import Limits
 
-    return {"hosts": settings.SOURCE_HOSTS, "limits": Limits(SECONDS, tries=1, page_bytes=LARGEST_WHOLE)}
+    return {"hosts": settings.SOURCE_HOSTS, "limits": Limits(SECONDS, tries=1, page_bytes=LARGEST_READ)}

@@ -112,7 +112,16 @@ def _of_other_format(path: Path, format_name: str, roots: Roots, shown: str) -> 
         personal = personal_reason(column.name, [text or "" for text in values])
         columns.append(DetectedColumn(column.name, column.type, target, personal))
     short_name = naming.safe_table_part(short)
-    return Detected(shown, format_name, sample.options, tuple(columns), sample.questions, pattern, short_name)
+    return Detected(
+        shown,
+        format_name,
+        sample.options,
+        tuple(columns),
+        sample.questions,
+        pattern,
+        short_name,
+        sample.unread_dates,
+    )
 
 
 def detect_files(files: Sequence[str], roots: Roots) -> list[Detected | Refusal]:

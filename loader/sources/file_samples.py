@@ -1,6 +1,7 @@
 """Samples of files: columns and first rows of the first file of a delivery, by a reader per format."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,7 @@ from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
 from loader.domain.sources.file_detection.column_types import column_type
 from loader.domain.sources.file_detection.detect import detect_csv, value_questions
-from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.model import Detected, Question
 from loader.domain.sources.file_detection.sentences import reading_sentences
 from loader.domain.sources.folders import shared_columns, values_in
 from loader.domain.sources.provenance import folder_of, name_below
@@ -22,7 +23,7 @@ from loader.readers.records.xml_documents import ROW_TAG_HINT, without_rows
 from loader.sources.file_bytes import sample_bytes
 from loader.sources.files import files_at
 from loader.sources.limits import MAX_COLUMNS
-from loader.sources.results import Sample, sampled
+from loader.sources.results import Sample, joined_files_notes, sampled
 from loader.sources.text_files import (
     ROWS,
     empty,
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
 _DECLARED_BY_USERS = frozenset({"quotes_inside", "repeated_headers"})
-LARGEST_WHOLE = 32 << 20  # bytes of a file that is read into memory at once
+# Unpacked bytes of a file that is read record by record: values in memory take many times as much.
+LARGEST_READ = 32 << 20
 
 
 def sample_files(
@@ -106,24 +108,20 @@ def _check_options(format_name: str, options: dict[str, Any]) -> None:
 
 
 def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-    csv_options, questions = (dict(options), ()) if options is not None else _detected(path)
+    detected = detect_csv(sample_bytes(path, path.name)) if options is None else Detected(path.name, CSV, options)
+    # A quote inside of a value is refused until a user declares it.
+    left_out = _DECLARED_BY_USERS if options is None else frozenset()
+    csv_options = {name: value for name, value in detected.options.items() if name not in left_out}
     names, records, whole = read_csv(path, csv_options, rows)
     _check_width(path, names)
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in names]
     notes = [] if options is not None else [" ".join(reading_sentences(CSV, csv_options))]
     if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
         notes.append("The file has one column only, and its name has a sign in it that may be the delimiter.")
+    notes += joined_files_notes(values)
     columns = _columns_of_texts(names, values, csv_options)
     sample = sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=csv_options)
-    return replace(sample, questions=questions)
-
-
-def _detected(path: Path) -> tuple[dict[str, Any], tuple[Question, ...]]:
-    """Return the options by which a CSV file is read, and what its values leave open."""
-    detected = detect_csv(sample_bytes(path, path.name))
-    # A quote inside of a value is refused until a user declares it.
-    options = {name: value for name, value in detected.options.items() if name not in _DECLARED_BY_USERS}
-    return options, detected.questions
+    return replace(sample, questions=detected.questions, unread_dates=detected.unread_dates)
 
 
 def _json_lines(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
@@ -145,7 +143,8 @@ def _fixed_width(path: Path, options: dict[str, Any] | None, rows: int) -> Sampl
         [None if record[place] in nulls else record[place] for record in records] for place, _ in enumerate(names)
     ]
     columns = _columns_of_texts(names, values, options or {})
-    return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
+    notes = joined_files_notes(values)
+    return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=options)
 
 
 def _record_reader(name: str) -> _Reader:
@@ -153,16 +152,8 @@ def _record_reader(name: str) -> _Reader:
 
     def read(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
         reading = ReadingOptions.of(name, options or {})
-        if name != XML and path.stat().st_size > LARGEST_WHOLE:  # XML is read as a stream
-            raise Refusal(
-                "TOO_LARGE",
-                f"{path.name} is more than {LARGEST_WHOLE >> 20} MB, the limit of these pages for this format",
-                file=path.name,
-                count=LARGEST_WHOLE,
-                hint="A load reads larger files. Describe the source in YAML, or by a smaller file of the same kind.",
-            )
-        with path.open("rb") as stored:
-            records = list(islice(READERS[name](stored, path.name, reading, ()), rows + 1))
+        with path.open("rb") as stored, _limited(path):
+            records = list(islice(READERS[name](stored, path.name, reading, (), LARGEST_READ), rows + 1))
         for record in records:
             record.check((), reading.ignored)
         names = list(dict.fromkeys(column for record in records for column in record.values))
@@ -172,23 +163,41 @@ def _record_reader(name: str) -> _Reader:
         nulls = nulls_of(options or {}, empty_is_null=reading.empty_is_null)
         texts = [[record.values.get(column) for record in records[:rows]] for column in names]
         values = [[None if value in nulls else value for value in column] for column in texts]
-        used, questions = options, tuple[Question, ...]()
+        used, questions, unread = options, tuple[Question, ...](), tuple[str, ...]()
         if used is None and name != JSON:
-            used, questions = value_questions({column: values[n] for n, column in enumerate(names)})
+            used, questions, unread = value_questions({column: values[n] for n, column in enumerate(names)})
         columns = _columns_of_texts(names, values, used or {})
         whole = len(records) <= rows
         notes = [record.note for record in records if record.note]
         sample = sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=used)
-        return replace(sample, questions=questions)
+        return replace(sample, questions=questions, unread_dates=unread)
 
     return read
+
+
+@contextmanager
+def _limited(path: Path) -> Iterator[None]:
+    """Convert the refusal of more than LARGEST_READ bytes, which names the limit of a load, into that of a page."""
+    try:
+        yield
+    except Refusal as refusal:
+        if refusal.code != "TOO_LARGE" or refusal.count != LARGEST_READ:
+            raise
+        raise Refusal(
+            "TOO_LARGE",
+            f"{path.name}: reading its first rows takes more than {LARGEST_READ >> 20} MB, unpacked, the limit of "
+            "these pages for this format",
+            file=path.name,
+            count=LARGEST_READ,
+            hint="A load reads larger files. Describe the source in YAML, or by a smaller file of the same kind.",
+        ) from None
 
 
 def _without_records(path: Path, name: str, reading: ReadingOptions) -> Refusal:
     """Return the refusal of a file without records. Raise Refusal NO_SUCH_PATH for a row element in another case."""
     if name == XML and reading.row_tag:
-        with path.open("rb") as stored:
-            problem = without_rows(stored, path.name, reading.row_tag)
+        with path.open("rb") as stored, _limited(path):
+            problem = without_rows(stored, path.name, reading.row_tag, LARGEST_READ)
         if problem:
             return Refusal("NO_SUCH_PATH", problem, file=path.name, hint=ROW_TAG_HINT)
     return empty(path)

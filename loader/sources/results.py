@@ -82,7 +82,8 @@ class Sample:
     """Columns and first rows of a delivery. ``values`` has each column's values as text.
 
     ``typed`` is true if the delivery declares its types, ``whole`` if these are all its rows. ``said`` describes the
-    rows, like "the first 100 rows of orders.csv". ``questions`` are those of options that the values leave open.
+    rows, like "the first 100 rows of orders.csv". ``questions`` are those of options that the values leave open,
+    ``unread_dates`` the columns of dates in a format that is not read.
     """
 
     columns: tuple[SampledColumn, ...]
@@ -94,9 +95,16 @@ class Sample:
     notes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
+    unread_dates: tuple[str, ...] = ()
 
 
 _SAMPLES = 3
+
+
+def joined_files_notes(values: list[list[Value]]) -> tuple[str, ...]:
+    """Return the note about rows of lines that begin with a byte order mark; nothing without such a row."""
+    marks = sum((value or "").startswith(BYTE_ORDER_MARK) for value in values[0]) if values else 0
+    return (joined_files_warning(counted(marks, "row")),) if marks else ()
 
 
 def sampled(
@@ -116,9 +124,6 @@ def sampled(
     controls = 0 if typed else sum(any(map(has_c1_controls, filter(None, row))) for row in zip(*values, strict=True))
     if controls:
         notes = (*notes, c1_warning(counted(controls, "row")))
-    marks = 0 if typed or not values else sum((value or "").startswith(BYTE_ORDER_MARK) for value in values[0])
-    if marks:
-        notes = (*notes, joined_files_warning(counted(marks, "row")))
     places, evidence = suggest_key([column.name for column in columns], values)
     if key:
         places = tuple(place for name in key for place, column in enumerate(columns) if column.name == name)

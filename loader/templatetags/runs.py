@@ -56,7 +56,7 @@ def run_faults(context: dict, row: DatasetRun) -> dict:
 def rejected_rows(context: Any, row: DatasetRun) -> dict[str, Any]:
     """Render the link to the rejected rows of a delivery, and what can be done if they refused it.
 
-    The link is left out for a user who may not read the data, links to forms for one who may not use them.
+    The link is left out for a user who may not read the data, forms and buttons for one who may not use them.
     """
     if not row.has_rejected_rows or row.dataset is None:
         return {}

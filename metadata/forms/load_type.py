@@ -16,18 +16,19 @@ from metadata.domain.history.history_policy import (
     NONE,
     SNAPSHOT,
     TIME_TYPES,
-    WINDOW,
     HistoryPolicy,
 )
 from metadata.domain.history.history_policy_labels import CHOICES, Chosen, not_applying
 from metadata.domain.history.load_types import LoadType, load_type
+from metadata.domain.sources.intake import Intake
 from metadata.domain.types import STRING, DataType
 from metadata.forms.base import Group, shown_group
 
 # Delivery types that need no business key.
 _WITHOUT_KEY = (SNAPSHOT, APPEND)
-# Fields whose choices are all shown, in their order; more watermarks than these are set on the source's edit page.
+# Fields whose choices are all shown, in their order.
 _DRAWN = ("watermark", "delete_detection", "input")
+# Other watermarks are set on the source's edit page.
 _MOST_WATERMARKS = 6
 
 
@@ -61,13 +62,13 @@ class LoadTypeForm(ProductForm):
         required=False,
         widget=forms.RadioSelect,
         label="Rows to read",
-        help_text="Only new and changed rows are those whose value in this column is higher than at the last load.",
+        help_text="New and changed rows are those whose value in this column is at least the highest loaded so far.",
     )
     delete_detection = forms.ChoiceField(
         required=False,
         widget=forms.RadioSelect,
         label="Deleted rows",
-        help_text="How a load that reads only new and changed rows finds rows that were deleted.",
+        help_text="With only new and changed rows: how a load finds rows that were deleted.",
     )
     historize = forms.BooleanField(
         required=False,
@@ -112,8 +113,8 @@ class LoadTypeForm(ProductForm):
         changed = [(name, f"Only new and changed rows, by {name}") for name in watermarks[:_MOST_WATERMARKS]]
         set_choices(self, "watermark", [("", "All rows, at each load"), *changed])
         possible = (NONE, *detections)
-        found = [(choice.value, choice.label) for choice in CHOICES["delete_detection"] if choice.value in possible]
-        set_choices(self, "delete_detection", found)
+        choices = [(choice.value, choice.label) for choice in CHOICES["delete_detection"] if choice.value in possible]
+        set_choices(self, "delete_detection", choices)
         self.initial = {"delete_detection": KEY_LIST if KEY_LIST in detections else NONE, **self.initial}
 
     def group(self) -> Group:
@@ -134,20 +135,20 @@ class LoadTypeForm(ProductForm):
             unused = not_applying(Chosen(cleaned["input"], time=cleaned["time"], historize=cleaned["historize"]))
             cleaned["historize"] = cleaned["historize"] and "historize" not in unused
             given = {name: cleaned[name] for name in ("input", "time", "op") if cleaned[name] and name not in unused}
-            if watermark:
-                self.intake = {"watermark": [watermark]}
-                if cleaned["delete_detection"] in (KEY_LIST, WINDOW):
-                    given["delete_detection"] = cleaned["delete_detection"]
+            self.intake = {"watermark": [watermark]} if watermark else {}
+            detection = {"delete_detection": cleaned["delete_detection"] or NONE} if watermark else {}
             try:
-                self.policy = HistoryPolicy.from_dict(given).to_dict()
+                # Without the way to find deleted rows: a delivery type that does not go with both is named once.
+                Intake.from_dict(self.intake).check_reader(HistoryPolicy.from_dict(given))
+                self.policy = HistoryPolicy.from_dict(given | detection).to_dict()
             except MetadataError as problem:
                 self.add_problem(problem)
         return cleaned
 
     def add_problem(self, problem: ProductError) -> None:
-        """Show an error of the policy at the field of its part: ``history_policy.time`` at time."""
-        part = problem.field.partition("history_policy.")[2]
-        if part in self.fields:
+        """Show an error of the policy or intake at the field of its part: ``history_policy.time`` at time."""
+        owner, _, part = problem.field.partition(".")
+        if owner in ("history_policy", "intake") and part in self.fields:
             self.add_error(part, as_sentence(problem.message))
         else:
             super().add_problem(problem)

@@ -64,7 +64,7 @@ class ScopeFields(ProductForm):
             self.add_error(field, f"Choose a {field}, or {self.DOING} all datasets.")
         return cleaned
 
-    def scope_of_kind(self, kind: str, **more: bool) -> Scope:
+    def scope_of_kind(self, kind: str, **more: Any) -> Scope:
         """Return the scope of a kind with the name that a valid form has for it; ``more`` are its other fields."""
         name = self.cleaned_data[kind] if kind in self.NAMED_BY else ""
         exclude = self.cleaned_data["exclude"] if kind == SELECTION else ""

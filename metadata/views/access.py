@@ -19,8 +19,8 @@ from elevata.web.requests import user_of
 from elevata.web.views import FormsPage, RowPage, TemplatePage
 from metadata.forms.access import GrantHereForm, places_here
 from metadata.models import System, TargetSchema
-from metadata.selectors import access as selectors
 from metadata.selectors.access import Action, access_of, actions_at, owners_of, reach_of, sees_others, users_at
+from metadata.selectors.access import UserAccess as AccessRow
 from metadata.selectors.columns import headed
 from metadata.selectors.sensitive_columns import sensitive_of
 from metadata.selectors.sensitive_counts import counts_by_schema, counts_by_system
@@ -62,7 +62,7 @@ class AccessPage(RowPage, ListPage, FormsPage):
         users = users_at(self.listed_actions, self._chosen_action)
         return users if self.sees_others else users.filter(pk=self.request.user.pk)
 
-    def detailed(self, rows: Sequence[Any]) -> Sequence[selectors.UserAccess]:
+    def detailed(self, rows: Sequence[Any]) -> Sequence[AccessRow]:
         return [access_of(user, self.listed_actions) for user in rows]
 
     def context(self) -> dict[str, Any]:
@@ -93,9 +93,9 @@ class AccessPage(RowPage, ListPage, FormsPage):
         return self.submit("grant_form", form, save, "{row.user} has the role {row}.")
 
 
-def _column_of(place: int, action: Action) -> Column:
-    """Return the column of an action, which is the cell of this place."""
-    return Column(action.label, {action.label.lower(): lambda access: access.cells[place].in_words})
+def _column_of(index: int, action: Action) -> Column:
+    """Return the column of an action; its cells have this index."""
+    return Column(action.label, {action.label.lower(): lambda access: access.cells[index].in_words})
 
 
 class DatasetAccess(AccessPage):

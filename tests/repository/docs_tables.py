@@ -5,6 +5,7 @@ from typing import Any
 
 from architecture.domain import type_changes
 from architecture.domain.type_changes import ALTER, EQUIVALENT, INCOMPATIBLE, NARROWER, REBUILD, RULES
+from metadata.domain.sources import formats
 from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, NAMES, TEXT_FORMATS
 from metadata.domain.sources.options import Option
 from metadata.domain.types import DECIMAL, STRING
@@ -22,10 +23,24 @@ def code_list(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+# How files of each format are read, and where the types of their columns come from.
+READERS = {
+    formats.CSV: ("Spark, by records", "inferred from every value"),
+    formats.FIXED: ("Spark, by lines", "inferred from every value"),
+    formats.JSONL: ("Spark, by lines", "JSON's own, then the values"),
+    formats.JSON: ("a task per file, 256 MB at most", "inferred from every value"),
+    formats.XML: ("a task per file, 1 GB at most", "inferred from every value"),
+    formats.XLSX: ("a task per file, 64 MB at most", "inferred from every value"),
+    formats.PARQUET: ("Spark by columns, or a task per file", "the file's"),
+    formats.ORC: ("Spark, by columns", "the file's"),
+    formats.AVRO: ("Spark (`spark-avro`), by blocks", "the file's"),
+}
+
+
 def formats_table() -> str:
     """Return the formats of files as a Markdown table for the documentation."""
     rows = [
-        (f"`{entry.name}`", entry.label, code_list(entry.endings), entry.reader, entry.types)
+        (f"`{entry.name}`", entry.label, code_list(entry.endings), *READERS[entry.name])
         for entry in FORMATS
         if entry.name in FILE_FORMATS
     ]

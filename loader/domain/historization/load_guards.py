@@ -24,7 +24,7 @@ def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
         raise Refusal(
             "NOT_LATER",
             f"{name}: the run is dated {at}, which is not later than the newest applied run ({applied.isoformat()})",
-            hint="Give the run a later time with --at. If the machine's clock was set back, set it right first.",
+            hint="Date the run later (As of, --at). If the machine's clock was set back, set it right first.",
         )
 
 
@@ -77,7 +77,8 @@ def check_holds_applied(*, name: str, applied: int | None, held: int | None, run
         "TABLE_BEHIND",
         f"{name}: run number {applied} was applied to it, and its table holds {has}",
         hint="Bring the table back as that run left it (the right mount, a newer backup, RESTORE to the newest "
-        "version), then run again. If it is right as it is: manage.py accept_table, and load again what was lost.",
+        "version), then run again. If it is right as it is, accept the table (manage.py accept_table), and load again "
+        "what was lost.",
     )
 
 
@@ -111,7 +112,7 @@ class DeleteGuard:
                 if would_close == open_keys
                 else f"{name}: the {what} is empty and would close {would_close} of the {open_keys} open versions",
                 count=would_close,
-                hint="If the source really is empty, run again with --allow-empty.",
+                hint="If the source really is empty, run again and allow empty deliveries (--allow-empty).",
             )
         if self.allow_deletes or would_close <= self.keys or would_close <= self.share * open_keys:
             return
@@ -120,5 +121,6 @@ class DeleteGuard:
             f"{name}: the {what} has {rows} rows and lacks {would_close} of the {open_keys} open keys "
             f"({would_close / open_keys:.0%}): closing more than {self.share:.0%} needs a decision",
             count=would_close,
-            hint="Check that the delivery is whole. If these rows really went, run again with --allow-deletes.",
+            hint="Check that the delivery is whole. If these rows really went, run again and allow many deletes "
+            "(--allow-deletes).",
         )

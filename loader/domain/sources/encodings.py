@@ -23,9 +23,8 @@ def c1_warning(counted_rows: str) -> str:
 def joined_files_warning(counted_rows: str) -> str:
     """Return the warning about rows that begin with a byte order mark; ``counted_rows`` is their number in words."""
     return (
-        f"{counted_rows} with a byte order mark (U+FEFF) at the beginning, loaded as they are: this is nearly always a "
-        "file that was joined of several, and the first value of such a row has one character more than it shows. "
-        "Deliver the files one by one."
+        f"{counted_rows} with a byte order mark (U+FEFF) at the beginning, which is loaded as an invisible character "
+        "of the first value: several files were probably joined into one. Deliver each file by itself."
     )
 
 

@@ -225,8 +225,8 @@ CHANGES, WHOLE = 0, 1
 
 
 VERSIONS_LOST = (
-    "Load with --full to read the whole table, and its changes from then on. Keys that were deleted since the last "
-    "load stay open then."
+    "Load and read the whole table (Read whole, --full), and its changes from then on. Keys that were deleted since "
+    "the last load stay open then."
 )
 
 

@@ -22,6 +22,6 @@ def window_warnings(window: Window, shown: str, reading: Reading, *, is_empty: b
     if is_empty and window.start and not window.by_hand and (known or reading.intake.look_back is not None):
         warnings.append(
             f"{shown}: no rows came, not even those of the mark. If the source was restored, or its clock put back, "
-            "load with --full."
+            "load and read everything (Read whole, --full)."
         )
     return warnings

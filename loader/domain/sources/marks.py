@@ -309,7 +309,7 @@ class Reading:
                 "BAD_SINCE",
                 f"{self.since!r} is no value of the watermark column {name}",
                 column=name,
-                hint=f"Give {wanted}, or read everything with --full.",
+                hint=f"Give {wanted}, or read everything (Read whole, --full).",
             ) from None
 
     def _refuse_backwards(self, shown: str, window: Window) -> None:
@@ -327,8 +327,8 @@ class Reading:
                     f"{shown}: the highest value of {name} is below the mark of the last load{back}",
                     column=name,
                     samples=(f"highest: {end[name]}", f"mark: {text}"),
-                    hint="The source was restored, or its clock put back. Load with --full to read everything, or "
-                    "with --since VALUE to read from a value on.",
+                    hint="The source was restored, or its clock put back. Load and read everything (Read whole, "
+                    "--full), or from a value on (Read since, --since).",
                 )
 
 

@@ -233,5 +233,6 @@ def _require_commit_of_this_run(task: Task, load: RawcoreLoad, table: DeltaTable
             "sequence_behind_table",
             f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}, "
             "and the table holds no commit of it",
-            hint="The control database is older than the warehouse: manage.py accept_table, then load again.",
+            hint="The control database is older than the warehouse: accept the table (manage.py accept_table), then "
+            "load again.",
         )

@@ -190,7 +190,8 @@ class _Revert:
             raise Refusal(
                 "sequence_behind_table",
                 f"{load.name}: the table has seen {committed} runs, this run has number {load.sequence}",
-                hint="The control database is older than the warehouse: manage.py accept_table, then revert again.",
+                hint="The control database is older than the warehouse: accept the table (manage.py accept_table), "
+                "then revert again.",
             )
         return committed
 

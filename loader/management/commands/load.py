@@ -12,7 +12,7 @@ from metadata.management.scope_options import add_scope_options, scope_of_option
 
 
 class Command(RunningCommand):
-    """Command to load and historize the datasets of a scope, by default all."""
+    """Command to load and historize the datasets of a scope."""
 
     help = "Run one load: raw, rawcore and history of all datasets, of a schema, a dataset or a selection."
 
@@ -33,11 +33,9 @@ class Command(RunningCommand):
         self.local_argument(parser)
 
     def run(self, **options: Any) -> None:
-        if options["exclude"] and not (options["select"] or options["all"]):
-            raise CommandExit(self.usage_exit, "--exclude goes with --select or --all", "usage")
         if options["target_only"] and not options["dataset"]:
             raise CommandExit(self.usage_exit, "--target-only goes with --dataset", "usage")
-        is_given = any(options[name] for name in ("all", "schema", "dataset", "select"))
+        is_given = any(options[name] for name in ("all", "schema", "dataset", "select", "exclude"))
         if not is_given and not options["run_id"] and sys.stdin.isatty():
             message = "name what to load: --all for every dataset, or --schema, --dataset, --select"
             raise CommandExit(self.usage_exit, message, "usage")

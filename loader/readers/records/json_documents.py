@@ -18,12 +18,14 @@ _BLANKS = " \t\r\n"
 _HINT = "A document holds one array of objects, or one object. For one object per line choose JSON lines."
 
 
-def read_json(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
+def read_json(
+    stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str], limit: int | None = None
+) -> Iterator[Record]:
     """Yield the records of a document, counted from 1.
 
     Raise Refusal BAD_JSON, WRONG_ENCODING, NO_SUCH_PATH, TOO_LARGE or UNREADABLE_FILE.
     """
-    content = whole(stored, shown, LIMIT)
+    content = whole(stored, shown, limit or LIMIT)
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

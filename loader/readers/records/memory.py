@@ -1,7 +1,7 @@
-"""Limit of the memory that a process takes to read one file.
+"""Limit of the memory that a process allocates while it reads one file.
 
-Values take more memory than their text: a list of one character, or an element without content, twenty times as much
-and more. So limits of bytes and characters do not bound the memory of a reader.
+Limits of bytes and characters do not bound it: a list of one character, or an element without content, takes twenty
+times the memory of its text, and more.
 """
 
 import resource
@@ -10,20 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MOST_MEMORY = 2 << 30  # bytes
-_STATE = Path("/proc/self/statm")  # of Linux
+_SIZES = Path("/proc/self/statm")  # of the process in pages, on Linux; its address space first
 
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """Have allocations fail with MemoryError after the process has taken MOST_MEMORY more than at the beginning."""
-    if not _STATE.exists():
+    """Let allocations raise MemoryError once the process has MOST_MEMORY more than at the beginning; only on Linux."""
+    if not _SIZES.exists():
         yield
         return
-    before, most = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = int(_STATE.read_text().split()[0]) * resource.getpagesize() + MOST_MEMORY
-    own = [limit for limit in (before, most) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_AS, (min([wanted, *own]), most))
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    address_space = int(_SIZES.read_text().split()[0]) * resource.getpagesize()
+    limits = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([address_space + MOST_MEMORY, *limits]), hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, (before, most))
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

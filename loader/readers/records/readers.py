@@ -1,10 +1,10 @@
 """Readers of the formats that are read record by record in Python."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from io import BytesIO
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 from urllib.parse import quote
 
 from elevata.core.words import counted
@@ -18,17 +18,31 @@ from loader.readers.records.xml_documents import mixed_kinds, read_xml, without_
 from metadata.domain.sources.formats import JSON, XLSX, XML
 from metadata.domain.sources.reading_options import ReadingOptions
 
-# Arguments: the stored content, the file's name (its ending gives the compression), the options, and the columns that
-# the contract wants.
-Reader = Callable[[BinaryIO, str, ReadingOptions, Sequence[str]], Iterator[Record]]
+
+class Reader(Protocol):
+    """Reader of one format. Raise Refusal TOO_LARGE for more than ``limit`` unpacked bytes, by default the format's."""
+
+    def __call__(
+        self,
+        stored: BinaryIO,
+        shown: str,
+        options: ReadingOptions,
+        wanted: Sequence[str],
+        limit: int | None = None,
+    ) -> Iterator[Record]:
+        """Yield the records of the content ``stored`` in a file.
+
+        The ending of its name ``shown`` gives the compression; ``wanted`` are the columns of the contract.
+        """
+        ...
 
 
 def _read_workbook(
-    stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]
+    stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str], limit: int | None = None
 ) -> Iterator[Record]:
     with packages_of("excel"):
         from loader.readers.records.workbooks import read_workbook
-    return read_workbook(stored, shown, options, wanted)
+    return read_workbook(stored, shown, options, wanted, limit)
 
 
 READERS: dict[str, Reader] = {JSON: read_json, XML: read_xml, XLSX: _read_workbook}

@@ -59,26 +59,29 @@ class Sheets(Protocol):
         ...
 
 
-def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
+def read_workbook(
+    stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str], limit: int | None = None
+) -> Iterator[Record]:
     """Yield the rows of a sheet that are not empty, with the sheet's row numbers.
 
     Raise Refusal UNREADABLE_FILE, PASSWORD, TOO_LARGE, NO_SUCH_SHEET, EMPTY_FILE, DUPLICATE_COLUMN or RAGGED_ROW. A
     cell that cannot be read is one of the record's ``faults``.
     """
-    content = whole(stored, shown, LIMIT)
+    content = whole(stored, shown, limit or LIMIT)
     try:
         sheets = _stored_sheets(content, shown)
         with CalamineWorkbook.from_filelike(io.BytesIO(content)) as workbook:
             name = _sheet_name(workbook, shown, options.sheet)
-            bounds = sheets.bounds(name)
+            bounds, note = sheets.bounds(name), ""
             if bounds is None:
                 rows: Iterator[_Row] = iter(())
             elif bounds.cells > MOST_CELLS:
                 message = f"the sheet {name} spans {bounds.cells:,} filled cells, more than {MOST_CELLS:,}"
                 raise too_large(shown, message, MOST_CELLS)
             else:
-                rows = _rows(workbook.get_sheet_by_name(name), bounds, sheets.rows(name), options.range)
-            note = _note_of_merged_cells(sheets, shown, bounds, options)
+                sheet = workbook.get_sheet_by_name(name)
+                rows = _rows(sheet, bounds, sheets.rows(name), options.range)
+                note = _note_of_merged_cells(sheet, shown, bounds, options)
             for record in _records(rows, shown, options, wanted):
                 yield replace(record, note=note) if note else record
                 note = ""
@@ -95,19 +98,20 @@ def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted:
         raise unreadable(shown, f"it is no whole workbook: {error}") from error
 
 
-def _note_of_merged_cells(sheets: Sheets, shown: str, bounds: Bounds | None, options: ReadingOptions) -> str:
-    """Return a warning about cells of ``.xlsx`` that are merged over several rows that are read; empty if none are."""
-    if not isinstance(sheets, XlsxSheets) or bounds is None:
-        return ""
+def _note_of_merged_cells(sheet: CalamineSheet, shown: str, bounds: Bounds, options: ReadingOptions) -> str:
+    """Return a warning about cells that are merged over several rows that are read; empty if none are.
+
+    The library knows merged cells of ``.xlsx``, ``.xlsm`` and ``.xls``.
+    """
     left, top, right, bottom = range_of(options.range or "") or (1, 1, None, None)
     over_rows = []
-    for area in sheets.merged:
-        first_column, first, last_column, last = range_of(area) or (1, 1, None, None)
-        if last is None or last_column is None or last == first:
+    for start, end in sheet.merged_cell_ranges or ():
+        (first, first_column), (last, last_column) = ((row + 1, column + 1) for row, column in (start, end))
+        if last <= first:
             continue
         is_left_or_right = last_column < left or first_column > min(bounds.right, right or bounds.right)
         if not is_left_or_right and last > top and first < min(bounds.bottom, bottom or bounds.bottom):
-            over_rows.append(area)
+            over_rows.append(f"{column_letters(first_column)}{first}:{column_letters(last_column)}{last}")
     if not over_rows:
         return ""
     return (

@@ -32,7 +32,7 @@ from loader.readers.records.workbook_parts import (
     part_named,
     related_parts,
 )
-from loader.readers.records.workbook_texts import decoded_strings, decoded_text
+from loader.readers.records.workbook_texts import RUN_ELEMENTS, TextRuns, decoded_strings, decoded_text
 from metadata.domain.sources.option_kinds import column_number
 
 _CONTENTS = ("v", "f", "is")
@@ -58,7 +58,6 @@ class XlsxSheets:
 
     def __init__(self, packed: zipfile.ZipFile):
         self._packed = packed
-        self.merged: list[str] = []  # areas of merged cells, of the sheet whose bounds were read
         folder = main_folder(packed)
         workbook = part_named(packed, posixpath.join(folder, "workbook.xml"))
         targets = related_parts(packed, folder, "workbook.xml")
@@ -85,17 +84,14 @@ class XlsxSheets:
 
         def element(name: str, attributes: dict[str, str]) -> None:
             nonlocal row, column
-            kind = local_name(name) if ":" in name else name
+            kind = local_name(name)
             if kind == "c":
                 row, column = _position(attributes, row, column)
             elif kind in _CONTENTS:
                 filled.add(row, column)
             elif kind == "row":
                 row, column = _row_number(attributes, row), 0
-            elif kind == "mergeCell":
-                self.merged.append(attributes.get("ref", ""))
 
-        self.merged = []
         parse(self._packed, self._part(sheet), element)
         return filled.bounds()
 
@@ -134,8 +130,8 @@ class _SheetReader:
         self._finished: list[tuple[int, dict[int, Stored]]] = []
         self._type, self._has_formula, self._is_filled = "n", False, False
         self._value: list[str] | None = None
-        self._runs: list[list[str]] = []  # texts of the cell itself, each in pieces
-        self._is_value = self._is_run = self._is_phonetic = False
+        self._runs = TextRuns()  # of the cell itself
+        self._is_value = False
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -148,11 +144,12 @@ class _SheetReader:
         return self._finished
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        kind = local_name(name) if ":" in name else name
+        kind = local_name(name)
         if kind == "c":
             self._row, self._column = _position(attributes, self._row, self._column)
             self._type, self._has_formula, self._is_filled = attributes.get("t", "n"), False, False
-            self._value, self._runs = None, []
+            self._value = None
+            self._runs.clear()
         elif kind == "v":
             self._value, self._is_value = [], True
         elif kind == "row":
@@ -161,30 +158,25 @@ class _SheetReader:
             self._has_formula = True
         elif kind == "is":
             self._is_filled = True
-        elif kind == "t" and not self._is_phonetic:
-            self._is_run = True
-            self._runs.append([])
-        elif kind == "rPh":
-            self._is_phonetic = True
+        elif kind in RUN_ELEMENTS:
+            self._runs.start(kind)
 
     def _text(self, text: str) -> None:
         if self._is_value and self._value is not None:
             self._value.append(text)
-        elif self._is_run:
-            self._runs[-1].append(text)
+        else:
+            self._runs.add(text)
 
     def _end(self, name: str) -> None:
-        kind = local_name(name) if ":" in name else name
+        kind = local_name(name)
         if kind == "c":
             stored = self._stored()
             if stored is not None:
                 self._cells[self._column] = stored
         elif kind == "v":
             self._is_value = False
-        elif kind == "t":
-            self._is_run = False
-        elif kind == "rPh":
-            self._is_phonetic = False
+        elif kind in RUN_ELEMENTS:
+            self._runs.end(kind)
         elif kind == "row" and self._cells:
             self._finished.append((self._row, self._cells))
 
@@ -200,8 +192,8 @@ class _SheetReader:
                 return Stored(DATE, text)
             case "s" if text is not None and text in self._decoded:
                 return Stored(TEXT, self._decoded[text])
-            case "str" | "inlineStr" if text or self._runs:
-                runs = ["".join(pieces) for pieces in self._runs or [self._value or []]]
+            case "str" | "inlineStr" if text or self._runs.texts:
+                runs = self._runs.texts or ["".join(self._value or ())]
                 decoded = decoded_text(runs)
                 return Stored(PLAIN, "".join(runs)) if decoded is None else Stored(TEXT, decoded)
             case "str" if self._has_formula and text is not None:

@@ -35,26 +35,28 @@ ROW_TAG_HINT = "Correct the option row_tag: the case of names counts."
 _HINT = "An XML document has one root element, and each element is closed."
 
 
-def read_xml(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
+def read_xml(
+    stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str], limit: int | None = None
+) -> Iterator[Record]:
     """Yield the records of a document, numbered by the line on which each begins.
 
     Raise Refusal BAD_XML, FORBIDDEN_XML, WRONG_ENCODING, NO_SUCH_PATH, TOO_LARGE or UNREADABLE_FILE. A value of which
     two records differ in kind, or that mixes two namespaces, is one of the record's ``faults``.
     """
     document, kinds = _Document(shown, options.row_tag), _Kinds()
-    pieces = decoded(chunks(stored, shown, LIMIT), shown)
+    pieces = decoded(chunks(stored, shown, limit or LIMIT), shown)
     for piece in pieces:
         yield from _records(document.feed(piece), kinds, shown, wanted)
     yield from _records(document.feed("", last=True), kinds, shown, wanted)
 
 
-def without_rows(stored: BinaryIO, shown: str, row_tag: str) -> str:
+def without_rows(stored: BinaryIO, shown: str, row_tag: str, limit: int | None = None) -> str:
     """Return a warning about a document without an element ``row_tag``; empty if it has no element but its root.
 
     Raise Refusal NO_SUCH_PATH if one that may be a row has a name that differs by case only: the root, an element in
     it, or a deeper one with attributes or elements. A deeper text may be a value of something else.
     """
-    elements = _Elements(stored, shown)
+    elements = _Elements(stored, shown, limit or LIMIT)
     names, rows = elements.names, elements.rows
     similar = next((name for name in rows if row_tag.lower() in (name.lower(), local_name(name).lower())), None)
     if similar is not None:
@@ -74,14 +76,14 @@ class _Elements:
     ``names`` are those within the root; ``rows`` those of elements that may be rows, the root included.
     """
 
-    def __init__(self, stored: BinaryIO, shown: str):
+    def __init__(self, stored: BinaryIO, shown: str, limit: int):
         self.names: dict[str, None] = {}
         self.rows: dict[str, None] = {}
         self._open: list[str] = []
         parser = expat.ParserCreate("utf-8")
         parser.StartElementHandler = self._start
         parser.EndElementHandler = lambda _: self._open.pop()
-        for piece in decoded(chunks(stored, shown, LIMIT), shown):
+        for piece in decoded(chunks(stored, shown, limit), shown):
             parser.Parse(piece.encode(), False)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:

@@ -131,7 +131,8 @@ def _check_plan(plan: LoadPlan, *, full: bool, since: str) -> None:
         raise Refusal(
             "NO_WATERMARK",
             "no source of this load has a watermark: all of them are read whole anyway",
-            hint="Leave out --full and --since, or set a watermark in the intake of a source dataset.",
+            hint="Leave out Read whole and Read since (--full, --since), or set a watermark in the intake of a source "
+            "dataset.",
         )
 
 
@@ -156,7 +157,7 @@ def _check_repetition(run: LoadRun, wanted: Asked) -> None:
         raise Refusal(
             "READ_ALREADY",
             f"run {run.run_id} has already read {', '.join(sorted(names.values()))}, and does not read it again",
-            hint="Start another run with --full or --since, or repeat this one without them.",
+            hint="Start another run with Read whole or Read since (--full, --since), or repeat this one without them.",
         )
 
 

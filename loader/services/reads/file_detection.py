@@ -68,7 +68,8 @@ def _detect(user: Any, system: System, location: str, seconds: float) -> Detecte
         for column, name, target in zip(detected.columns, shown, target_names(shown), strict=True)
     )
     questions = tuple(question.without_values() for question in detected.questions)
-    return replace(detected, columns=columns, questions=questions)
+    unread = tuple(name for name, old in zip(shown, names, strict=True) if old in detected.unread_dates)
+    return replace(detected, columns=columns, questions=questions, unread_dates=unread)
 
 
 def _detected(system: System, location: str, seconds: float) -> Detected:

@@ -57,7 +57,8 @@ def readable_sample(
 def _masked(
     result: Sample, classified: ClassifiedPlace, hidden: frozenset[str], *, as_described: bool
 ) -> tuple[Sample, frozenset[str]]:
-    names = classified.shown_names([column.name for column in result.columns], as_described=as_described)
+    own_names = [column.name for column in result.columns]
+    names = classified.shown_names(own_names, as_described=as_described)
     columns = [
         replace(column, name=name, sample=(MASK,), evidence="", key_evidence="")
         if column.name.lower() in hidden
@@ -65,8 +66,9 @@ def _masked(
         for column, name in zip(result.columns, names, strict=True)
     ]
     questions = tuple(question.without_values() for question in result.questions)
+    unread = tuple(name for name, own in zip(names, own_names, strict=True) if own in result.unread_dates)
     masked = frozenset(shown.name.lower() for shown in columns if shown.sample == (MASK,))
-    return replace(result, columns=tuple(columns), questions=questions), masked
+    return replace(result, columns=tuple(columns), questions=questions, unread_dates=unread), masked
 
 
 def record_sensitive_sample(

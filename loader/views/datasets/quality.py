@@ -4,7 +4,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse
-from django.urls import reverse
 
 from elevata.web.views import ButtonPage, DetailPage
 from loader.contract.check_results import PROBLEMS
@@ -20,7 +19,7 @@ from metadata.models import TargetDataset, TargetSchema
 from metadata.permissions import may_change
 from metadata.services.quality import create_check
 from metadata.views.base import BaseDatasetPage, DatasetPage, Editing
-from metadata.views.quality import NEW_CHECK
+from metadata.views.quality import NEW_CHECK, quality_page
 
 
 class DatasetQuality(BaseDatasetPage, DetailPage):
@@ -77,8 +76,9 @@ class SuggestionAccept(Editing, DatasetPage, ButtonPage):
         if chosen is None:
             raise Http404("this check is not suggested")
         check = create_check(dataset=self.row, name=chosen.name, kind=chosen.kind, arguments=chosen.arguments)
+        self.request.session[NEW_CHECK] = str(check.key)
         messages.success(self.request, f"Check {check.name} created. Each load runs it.")
-        return reverse("dataset_profile", args=[self.row.key])
+        return quality_page(check)
 
 
 class DatasetQuarantine(MaintainedPage, RequestPage):

@@ -14,6 +14,7 @@ from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED
 from loader.contract.refusals import Refusal
 from loader.domain.sources.contract_comparison import SAME, lines_as_text, lines_from_text
+from loader.domain.sources.file_detection.model import notes_of
 from loader.domain.sources.file_detection.questions import AskedQuestion, asked_questions
 from loader.domain.sources.sampling import contradiction
 from loader.forms.imports import (
@@ -154,16 +155,12 @@ def _sampled_part(request: HttpRequest, system: System, place: Place) -> dict[st
     rows = rows_of(compared_lines(result, [], masked), system=system.short_name, dataset=names["short_name"])
     form = NewSourceForm(initial=names)
     reading = _filled(place, result.options)
-    questions = asked_questions(result.questions)
-    facts = _facts(result)
-    # A question without a choice is a statement: such values stay texts.
-    facts["notes"] += [as_sentence(asked.reason) for asked in questions if len(asked.choices) == 1]
     return {
         "form": form,
         "reading": reading,
         "options": json.dumps(result.options),
-        "questions": [_question(asked) for asked in questions if len(asked.choices) > 1],
-        **_lines_part(rows, facts),
+        "questions": [_question(asked) for asked in asked_questions(result.questions)],
+        **_lines_part(rows, _facts(result)),
     }
 
 
@@ -205,7 +202,7 @@ def _add_type_error(row: Row, message: str) -> None:
 
 
 def _facts(result: Sample) -> dict[str, Any]:
-    return {"said": result.said, "notes": list(result.notes)}
+    return {"said": result.said, "notes": [*result.notes, *notes_of(result.unread_dates)]}
 
 
 def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:

@@ -21,33 +21,22 @@ class SourceFormat:
     label: str
     endings: tuple[str, ...]
     is_text: bool
-    reader: str
-    types: str
 
 
 FORMATS = (
-    SourceFormat(CSV, "CSV", (".csv", ".tsv", ".txt"), True, "Spark, by records", "inferred from every value"),
-    SourceFormat(FIXED, "Fixed width", (), True, "Spark, by lines", "inferred from every value"),
-    SourceFormat(JSONL, "JSON lines", (".jsonl", ".ndjson"), True, "Spark, by lines", "JSON's own, then the values"),
-    SourceFormat(
-        JSON, "JSON document", (".json",), True, "a task per file, 256 MB at most", "inferred from every value"
-    ),
-    SourceFormat(XML, "XML", (".xml",), True, "a task per file, 1 GB at most", "inferred from every value"),
-    SourceFormat(
-        XLSX,
-        "Excel workbook",
-        (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
-        True,
-        "a task per file, 64 MB at most",
-        "inferred from every value",
-    ),
-    SourceFormat(PARQUET, "Parquet", (".parquet", ".pq"), False, "Spark by columns, or a task per file", "the file's"),
-    SourceFormat(ORC, "ORC", (".orc",), False, "Spark, by columns", "the file's"),
-    SourceFormat(AVRO, "Avro", (".avro",), False, "Spark (`spark-avro`), by blocks", "the file's"),
-    SourceFormat(DELTA, "Delta table", (), False, "Spark, at one version", "the table's"),
-    SourceFormat(TABLE, "Database table", (), False, "Spark, by JDBC", "the database's"),
-    SourceFormat(KAFKA, "Kafka topic", (), True, "Spark, by offsets", "JSON's own, then the values"),
-    SourceFormat(REST, "REST endpoint", (), True, "requests, then as JSON documents", "inferred from every value"),
+    SourceFormat(CSV, "CSV", (".csv", ".tsv", ".txt"), True),
+    SourceFormat(FIXED, "Fixed width", (), True),
+    SourceFormat(JSONL, "JSON lines", (".jsonl", ".ndjson"), True),
+    SourceFormat(JSON, "JSON document", (".json",), True),
+    SourceFormat(XML, "XML", (".xml",), True),
+    SourceFormat(XLSX, "Excel workbook", (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), True),
+    SourceFormat(PARQUET, "Parquet", (".parquet", ".pq"), False),
+    SourceFormat(ORC, "ORC", (".orc",), False),
+    SourceFormat(AVRO, "Avro", (".avro",), False),
+    SourceFormat(DELTA, "Delta table", (), False),
+    SourceFormat(TABLE, "Database table", (), False),
+    SourceFormat(KAFKA, "Kafka topic", (), True),
+    SourceFormat(REST, "REST endpoint", (), True),
 )
 NAMES = tuple(entry.name for entry in FORMATS)
 FILE_FORMATS = tuple(entry.name for entry in FORMATS if entry.name not in (DELTA, TABLE, KAFKA, REST))

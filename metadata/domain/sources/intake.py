@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from metadata.domain.history.history_policy import CDC, DELTA, EFFECTIVE, KEY_LIST, WINDOW, HistoryPolicy
+from metadata.domain.history.history_policy import APPEND, CDC, DELTA, EFFECTIVE, KEY_LIST, WINDOW, HistoryPolicy
 from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, WATERMARK_FORMATS, reads_changes
 from metadata.domain.types import BIGINT, DATE, DECIMAL, INTEGER, TIMESTAMP, DataType
 
@@ -161,16 +161,20 @@ def proposed_watermarks(
     Times come before dates and numbers, and names that speak of changes first. A key does not grow with a change, but
     finds new rows.
     """
-    may_be = format_name in WATERMARK_FORMATS and not reads_changes(format_name, options)
-    if not may_be or (format_name == REST and "incremental_parameter" not in options):
-        return []
     order = (TIMESTAMP, DATE, *NUMBERS)
 
+    def is_possible(name: str) -> bool:
+        try:
+            Intake((name,)).check_against(format_name, columns, options)
+        except IntakeProblem:
+            return False
+        return True
+
     def rank(name: str) -> tuple[bool, int, int]:
-        words = (place for place, word in enumerate(_CHANGE_WORDS) if word in name.lower())
+        words = (index for index, word in enumerate(_CHANGE_WORDS) if word in name.lower())
         return name in keys, next(words, len(_CHANGE_WORDS)), order.index(columns[name].name)
 
-    return sorted((name for name, type_ in columns.items() if type_.name in WATERMARK_TYPES), key=rank)
+    return sorted(filter(is_possible, columns), key=rank)
 
 
 def possible_detections(format_name: str) -> tuple[str, ...]:
@@ -182,10 +186,11 @@ def possible_detections(format_name: str) -> tuple[str, ...]:
 def check_takes_changes(policy: HistoryPolicy) -> None:
     """Raise IntakeProblem for a policy that takes all rows for deleted but those that changed."""
     if policy.input not in INPUTS:
+        effect = "add rows at the mark twice" if policy.input == APPEND else "take all others for deleted"
         raise IntakeProblem(
             "watermark",
             f"needs history input {', '.join(INPUTS)}: a load reads changed rows only, and {policy.input} would "
-            "take all others for deleted",
+            f"{effect}",
         )
     if policy.absent_keys == "deleted":
         raise IntakeProblem(

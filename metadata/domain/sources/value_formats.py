@@ -88,6 +88,7 @@ _PARTS = {
     "%-d": "day", "%H": "hour", "%-H": "hour", "%I": "half", "%-I": "half", "%p": "p", "%M": "minute", "%S": "second",
     "%f": "fraction", "%z": "zone",
 }  # fmt: skip
+_CENTURY_START = 1970  # of POSIX, for sources that declare none
 _TOKEN = re.compile(r"%-?.|[^%]", re.DOTALL)
 DECIMAL_SEPARATORS = ".,"
 # Blank, no-break space and narrow no-break space, of which each stands for all.
@@ -104,11 +105,16 @@ NEGATIVE_TEXT, NEGATIVE_SIGN_FIRST = r"^\(?([^()]*[^()-])(?:-|\))$", "-$1"
 class TimeFormat:
     """Format of dates or timestamps with the directives of strftime, like ``%d.%m.%Y``.
 
-    Years of two digits (``%y``) are of the hundred years from ``first_year`` on.
+    Years of two digits (``%y``) are of the hundred years from ``first_year`` on; None if a source declares no century.
     """
 
     text: str
-    first_year: int = 1970
+    first_year: int | None = None
+
+    @property
+    def century_start(self) -> int:
+        """Return the first of the hundred years that years of two digits belong to."""
+        return _CENTURY_START if self.first_year is None else self.first_year
 
     @cached_property
     def tokens(self) -> tuple[str, ...]:
@@ -183,7 +189,7 @@ class TimeFormat:
     def _moment(self, values: Mapping[str, str]) -> datetime:
         month, year = values["month"], int(values["year"])
         if "%y" in self.directives:
-            year = self.first_year + (year - self.first_year) % 100
+            year = self.century_start + (year - self.century_start) % 100
         hour = int(values.get("hour", "0"))
         if "half" in values:
             half = int(values["half"])
@@ -258,8 +264,7 @@ class NumberFormat:
 class ValueFormats:
     """Formats of the values of one source; None where values are written in the standard way.
 
-    Words of truth values are compared without case. ``has_first_year``: the source declares the century of years of
-    two digits.
+    Words of truth values are compared without case.
     """
 
     dates: TimeFormat | None = None
@@ -267,7 +272,6 @@ class ValueFormats:
     numbers: NumberFormat | None = None
     true_words: tuple[str, ...] = ()
     false_words: tuple[str, ...] = ()
-    has_first_year: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "ValueFormats":
@@ -275,14 +279,13 @@ class ValueFormats:
         dates, timestamps = options.get("date_format"), options.get("timestamp_format")
         decimal, thousands = options.get("decimal_separator"), options.get("thousands_separator")
         negative = options.get("negative_numbers")
-        century = {"first_year": options["first_year"]} if options.get("first_year") else {}
+        first_year = options.get("first_year")
         return cls(
-            dates=TimeFormat(dates, **century) if dates else None,
-            timestamps=TimeFormat(timestamps, **century) if timestamps else None,
+            dates=TimeFormat(dates, first_year) if dates else None,
+            timestamps=TimeFormat(timestamps, first_year) if timestamps else None,
             numbers=NumberFormat(decimal or ".", thousands or "", negative or "")
             if decimal or thousands or negative
             else None,
-            has_first_year=bool(century),
             true_words=words_of(options.get("true_words")),
             false_words=words_of(options.get("false_words")),
         )
@@ -292,8 +295,8 @@ class ValueFormats:
         if self.numbers and self.numbers.decimal == self.numbers.thousands:
             yield "thousands_separator", "is the decimal separator, too"
         formats = [shape for shape in (self.dates, self.timestamps) if shape is not None]
-        if not self.has_first_year and any("%y" in shape.directives for shape in formats):
-            yield "first_year", "is needed with %y, since two digits do not tell the century"
+        if any("%y" in shape.directives and shape.first_year is None for shape in formats):
+            yield "first_year", "is needed with %y: years of two digits have no century"
         both = [word for word in self.true_words if word in self.false_words]
         if both:
             yield "false_words", f"has {both[0]!r}, which is a word for true, too"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -170,6 +171,38 @@ def test_postgresql_table_is_added_as_a_source_and_loaded(edda: Walker, database
     expect(page.locator("#first-load")).to_contain_text("Waiting for the worker")
     answer_read(["order_no", "customer_name"], ["1", "c1"])
     expect(page.get_by_role("cell", name="c1")).to_be_visible()
+
+
+def test_postgresql_table_is_loaded_by_its_changes_in_nine_clicks(edda: Walker, database_location: str):
+    page = edda.go("/")
+    clicks = 0
+
+    def click(role: Any, name: str) -> None:
+        nonlocal clicks
+        page.get_by_role(role, name=name, exact=True).first.click()
+        clicks += 1
+
+    click("link", "Sources")
+    click("link", "Add source")
+    click("link", "Database (JDBC)")
+    edda.fill("Name", "ERP")
+    edda.fill("Short name", "erp")
+    edda.fill("Location", database_location)
+    click("button", "Register system")
+    edda.fill("Table name", "shop.orders")
+    click("link", "Choose shop.orders")
+    click("button", "Choose load type")
+    click("radio", "Only new and changed rows, by order_no")
+    click("button", "Show summary")
+    click("button", "Create and load")
+    finish_load("rc_erp_shop_orders", 30)
+    expect(page.locator("#first-load")).to_contain_text("Waiting for the worker")
+    answer_read(["order_no", "customer_name"], ["1", "c1"])
+    expect(page.get_by_role("cell", name="c1")).to_be_visible()
+    source = SourceDataset.objects.get()
+    assert source.intake == {"watermark": ["order_no"]}
+    assert source.history_policy == {"input": "delta", "delete_detection": "key_list"}
+    assert clicks <= 9
 
 
 def test_api_endpoint_is_added_as_a_source_and_loaded(edda: Walker, settings):

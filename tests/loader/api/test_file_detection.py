@@ -27,6 +27,7 @@ def test_answer_has_the_fields_of_the_command(editor: Client, shop: System, land
             {"name": "Betrag", "type": "decimal(18,2)", "target_name": "betrag"},
         ],
         "questions": [],
+        "notes": [],
     }
     assert (second["file"], second["error"]["code"]) == ("gone.csv", "MISSING_FILE")
 

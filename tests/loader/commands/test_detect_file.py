@@ -26,6 +26,7 @@ def test_answer_names_options_columns_and_questions(tmp_path: Path):
             {"name": "Nr", "type": "integer", "target_name": "nr"},
             {"name": "Seit", "type": "date", "target_name": "seit"},
         ],
+        "notes": [],
     }
     assert (question["option"], question["candidates"]) == ("date_format", ["%d.%m.%Y", "%m.%d.%Y"])
     assert question["reason"]
@@ -90,3 +91,11 @@ def test_questions_are_printed_with_examples_and_options(tmp_path: Path):
     _, out, _ = run_here(str(path))
     assert "How are dates written?" in out
     assert 'DD.MM.YYYY (likeliest): 01.02.2026 is 1 February 2026  [date_format: "%d.%m.%Y"]' in out
+
+
+def test_dates_that_are_not_read_are_a_note_and_no_question(tmp_path: Path):
+    path = tmp_path / "a.csv"
+    path.write_text("id;dia\n1;12 enero 2026\n2;3 marzo 2026\n")
+    code, out, _ = run_here(str(path))
+    assert (code, "dia may have dates, in a format that is not read" in out) == (0, True)
+    assert "likeliest" not in out

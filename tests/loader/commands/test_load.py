@@ -73,8 +73,9 @@ def test_local_loads_all_datasets_and_prints_their_counts(airports, local):
     assert LoadRun.objects.get().status == "succeeded"
 
 
-def test_exclude_stores_a_scope_without_the_excluded_dataset(airports, local):
-    load("--all", "--exclude", "rawcore.rc_net_route", "--local")
+@pytest.mark.parametrize("scope", [("--all",), ()])
+def test_exclude_stores_a_scope_of_all_but_the_excluded_dataset(airports, local, scope: tuple[str, ...]):
+    load(*scope, "--exclude", "rawcore.rc_net_route", "--local")
     assert str(Scope.from_json(LoadRun.objects.get().scope)) == "datasets * without rawcore.rc_net_route"
 
 

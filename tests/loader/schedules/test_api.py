@@ -25,7 +25,7 @@ def nightly(operator: Client, airport: TargetDataset) -> dict[str, Any]:
 
 
 def test_schedule_returns_its_scope_time_zone_and_next_time(operator: Client, nightly: dict[str, Any]):
-    assert nightly["scope"] == {"kind": "all", "name": "", "target_only": False}
+    assert nightly["scope"] == {"kind": "all", "name": "", "target_only": False, "exclude": ""}
     assert (nightly["time_zone"], nightly["next_at"] is not None, nightly["version"]) == ("Europe/Berlin", True, 1)
     assert "06:30" in nightly["words"]
     assert get(operator, "schedules/?q=night&ordering=-name")["results"] == [nightly]

@@ -117,6 +117,22 @@ def test_byte_order_mark_within_a_joined_file_is_noted(tmp_path: Path):
     assert "byte order mark" not in " ".join(sampled(tmp_path / "b.csv", "\ufeffid,name\na,x\n").notes)
 
 
+@pytest.mark.parametrize(
+    ("content", "kind", "options", "is_noted"),
+    [
+        ("a  xx\n\ufeffb yy\n", "fixed", {"columns": "id:1-3, name:4-5"}, True),
+        ('{"id": "a"}\n{"id": "\ufeffb"}\n', "jsonl", {}, False),
+        ('[{"id": "a"}, {"id": "\ufeffb"}]', "json", {}, False),
+        (workbook({"S": [["id"], ["a"], ["\ufeffb"]]}), "xlsx", {}, False),
+    ],
+)
+def test_byte_order_mark_is_noted_in_formats_of_lines_only(
+    tmp_path: Path, content: str | bytes, kind: str, options: dict, is_noted: bool
+):
+    notes = sampled(tmp_path / f"a.{kind}", content, kind, options).notes
+    assert any("byte order mark" in note for note in notes) == is_noted
+
+
 def test_without_a_header_columns_are_numbered(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "1,x\n2,y\n", options={"header": False})
     assert types(sample) == {"column_1": "integer", "column_2": "string"}
@@ -408,10 +424,32 @@ def test_text_after_the_last_column_of_fixed_width_is_refused(tmp_path: Path, co
     assert (error.code, error.row) == ("RAGGED_ROW", row)
 
 
-def test_sample_refuses_a_workbook_over_the_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(file_samples, "LARGEST_WHOLE", 100)
-    error = refusal(tmp_path / "a.xlsx", workbook({"S": [["id"]]}), "xlsx")
-    assert (error.code, error.count) == ("TOO_LARGE", 100)
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", b'[{"a": [' + b"[]," * 100_000 + b"1]}]"),
+        ("a.xml", b"<r><i><a>" + b"<b/>" * 100_000 + b"</a></i></r>"),
+        ("late.xml", b"<r>" + b"<!-- -->" * 50_000 + b"</r>"),
+        ("a.xlsx", workbook({"S": [["id"], *([str(n)] for n in range(20_000))]})),
+    ],
+)
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_sample_refuses_a_file_over_the_size_limit_after_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, ending: str
+):
+    limit = 1 << 15
+    monkeypatch.setattr(file_samples, "LARGEST_READ", limit)
+    packed = gzip.compress(content) if ending else content
+    error = refusal(tmp_path / (name + ending), packed, name.rpartition(".")[2])
+    assert (error.code, error.count) == ("TOO_LARGE", limit)
+    assert "the limit of these pages" in error.message
+
+
+def test_large_xml_is_sampled_by_its_first_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(file_samples, "LARGEST_READ", 1 << 19)
+    content = gzip.compress(b"<r>" + b"<i><a>1</a></i>" * 100_000 + b"</r>")
+    sample = sampled(tmp_path / "a.xml.gz", content, "xml", rows=10)
+    assert (sample.rows, sample.whole) == (10, False)
 
 
 # --- folders ---------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 import re
 
+from metadata.domain.sources.value_formats import MONTH_NUMBERS
+
 EMPTY, NUMBER, DATE, TIME, CODE, TEXT = "empty", "number", "date", "time", "code", "text"
 TYPED = frozenset({NUMBER, DATE, TIME, CODE})
 
@@ -13,7 +15,8 @@ _MONTH = r"[A-Za-zÀ-ÿ]{3,9}\.?"
 _CLOCK = (
     r"(?:[T: ]{1,3}\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?(?: ?(?:Z|[+-]\d{2}:?\d{2}|UTC|GMT))?)?"
 )
-_JOINED = r"\d{1,2}(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\d{4}"
+# Other letters between digits are rather those of a code.
+_JOINED = rf"\d{{1,2}}(?i:{'|'.join(sorted(MONTH_NUMBERS, key=len, reverse=True))})(?:\d{{4}}|\d{{2}})"
 _DATE = re.compile(
     rf"(?:\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}|\d{{1,2}}[-. ]{{1,2}}{_MONTH}[-. ]{{1,2}}\d{{2,4}}|{_JOINED}|"
     rf"{_MONTH} \d{{1,2}},? \d{{4}}){_CLOCK}"

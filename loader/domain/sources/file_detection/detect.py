@@ -18,10 +18,10 @@ from loader.domain.sources.file_detection.examples import TextView, of_structure
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.footers import without_footer
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample, Question
-from loader.domain.sources.file_detection.numbers import detect_negative_numbers, detect_separators
+from loader.domain.sources.file_detection.numbers import detect_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.structure import Structure, detect_structure
-from loader.domain.sources.file_detection.times import detect_time_formats
+from loader.domain.sources.file_detection.times import detect_time_formats, unread_dates
 from loader.domain.sources.file_detection.truth_words import detect_truth_words
 from loader.domain.sources.headers import column_names, joined_names
 from metadata.domain import naming
@@ -59,7 +59,7 @@ def _described(
     questions: Sequence[Question] = (),
 ) -> Detected:
     """Return the description of a file of texts: formats of its values, types, target names, name without a date."""
-    formats, asked = value_questions(values, str(options.get("delimiter", ",")))
+    formats, asked, unread = value_questions(values, str(options.get("delimiter", ",")))
     every = dict(options) | formats
     pattern, short_name = dated_name(name)
     return Detected(
@@ -70,21 +70,22 @@ def _described(
         (*questions, *asked),
         pattern,
         naming.safe_table_part(short_name),
+        unread,
     )
 
 
 def value_questions(
     columns: Mapping[str, Sequence[str | None]], delimiter: str = ","
-) -> tuple[dict[str, Any], tuple[Question, ...]]:
-    """Return the options of values in text, and what they leave open, with examples."""
+) -> tuple[dict[str, Any], tuple[Question, ...], tuple[str, ...]]:
+    """Return the options of values in text, what they leave open, with examples, and columns of unread dates."""
     values = {name: [text or "" for text in texts] for name, texts in columns.items()}
-    numbers, questions = detect_separators(values, delimiter)
-    negative, of_signs = detect_negative_numbers(values)
+    numbers, questions = detect_numbers(values, delimiter)
     is_american = delimiter == "," and "decimal_separator" not in numbers
     times, asked = detect_time_formats(values, is_american=is_american)
     words, of_words = detect_truth_words(values)
-    every = (*questions, *of_signs, *asked, *of_words)
-    return numbers | negative | times | words, tuple(of_values(question, values) for question in every)
+    every = (*questions, *asked, *of_words)
+    options = numbers | times | words
+    return options, tuple(of_values(question, values) for question in every), unread_dates(values)
 
 
 def target_names(names: Sequence[str], table: str = "") -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from loader.domain.sources.file_detection.dialects import Dialect, Row
 from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.numbers import SIGNED
 from loader.domain.sources.headers import joined_names
-from metadata.domain.sources.value_formats import TimeFormat
+from metadata.domain.sources.value_formats import NEGATIVE_TEXT, TimeFormat
 
 _MOST_CELLS, _LONGEST = 4, 60
 _READ = 1 << 16  # bytes in which an example of a character set is searched
@@ -135,11 +136,22 @@ _MONTHS = (
 _NUMBER = re.compile(r"[+-]?\d[\d.,' \u00a0\u202f’_]*\d")
 
 
+def _numbers(texts: Sequence[str]) -> list[str]:
+    """Return the numbers among texts, those that may be codes last."""
+    numbers = [text for text in texts if _NUMBER.fullmatch(text)]
+    return numbers + [text for text in texts if SIGNED.fullmatch(text) and _NUMBER.fullmatch(_sign_first(text))]
+
+
+def _sign_first(text: str) -> str:
+    """Return a number like 12,50- or (12,50) with the minus before it, and other texts as they are."""
+    return re.sub(NEGATIVE_TEXT, r"-\1", text)
+
+
 def _decimals(candidates: Sequence[str], texts: Sequence[str]) -> list[str]:
-    text = next((text for text in texts if _NUMBER.fullmatch(text) and ("." in text or "," in text)), "")
+    text = next((text for text in _numbers(texts) if "." in text or "," in text), "")
     if not text:
         return [""] * len(candidates)
-    return [f"{text} is {_read_number(text, decimal)}" for decimal in candidates]
+    return [f"{text} is {_read_number(_sign_first(text), decimal)}" for decimal in candidates]
 
 
 def _read_number(text: str, decimal: str) -> str:
@@ -149,12 +161,22 @@ def _read_number(text: str, decimal: str) -> str:
 
 
 def _thousands(candidates: Sequence[str | None], texts: Sequence[str]) -> list[str]:
-    numbers = [text for text in texts if _NUMBER.fullmatch(text)]
+    numbers = _numbers(texts)
     examples = []
     for sign in candidates:
         text = next((text for text in numbers if sign and sign in text), "")
-        examples.append(f"{text} is {text.replace(sign or '', '')}" if text else "")
+        examples.append(f"{text} is {_sign_first(text).replace(sign or '', '')}" if text else "")
     return examples
+
+
+def _negative_numbers(candidates: Sequence[str | None], texts: Sequence[str]) -> list[str]:
+    signed = {match.lastgroup: text for text in reversed(texts) if (match := SIGNED.fullmatch(text))}
+    text = next((signed[way] for way in candidates if way in signed), "")
+    if not text:
+        return [""] * len(candidates)
+    return [
+        f"{signed[way]} is {_sign_first(signed[way])}" if way in signed else f"{text} is a text" for way in candidates
+    ]
 
 
 _OF_VALUES: dict[str, Callable[[Sequence[Any], Sequence[str]], list[str]]] = {
@@ -162,6 +184,7 @@ _OF_VALUES: dict[str, Callable[[Sequence[Any], Sequence[str]], list[str]]] = {
     "timestamp_format": _times,
     "decimal_separator": _decimals,
     "thousands_separator": _thousands,
+    "negative_numbers": _negative_numbers,
 }
 
 

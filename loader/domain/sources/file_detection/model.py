@@ -1,7 +1,7 @@
 """Sample of a file, and what detection returns: options, columns, and questions that the values leave open."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,6 +64,12 @@ class Question:
         return {"option": self.option, "candidates": list(self.candidates), "reason": self.reason}
 
 
+def notes_of(unread_dates: Sequence[str]) -> tuple[str, ...]:
+    """Return the sentence about columns of dates in a format that is not read; nothing without one."""
+    names = ", ".join(unread_dates[:3]) + (" …" if len(unread_dates) > 3 else "")
+    return (f"{names} may have dates, in a format that is not read; they stay texts.",) if unread_dates else ()
+
+
 @dataclass(frozen=True)
 class DetectedColumn:
     """Column of a file; ``personal`` is the reason why it may hold personal data, empty if there is none."""
@@ -82,6 +88,7 @@ class Detected:
     """Way in which a file is read, with the options that differ from the defaults.
 
     ``pattern`` is the pattern of the names of such files if the name has a date, ``short_name`` the name without it.
+    ``unread_dates`` are columns of dates in a format that is not read.
     """
 
     file: str
@@ -91,6 +98,11 @@ class Detected:
     questions: tuple[Question, ...] = ()
     pattern: str = ""
     short_name: str = ""
+    unread_dates: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return notes_of(self.unread_dates)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -99,4 +111,5 @@ class Detected:
             "options": dict(self.options),
             "columns": [column.as_json() for column in self.columns],
             "questions": [question.as_json() for question in self.questions],
+            "notes": list(self.notes),
         }

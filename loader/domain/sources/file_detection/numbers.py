@@ -1,4 +1,4 @@
-"""Separators of numbers, by the values of all columns."""
+"""Separators and signs of numbers, by the values of all columns."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ _OPEN = re.compile(r"[-+]?[1-9]\d{0,2}(?P<sign>[.,])\d{3}")
 # A number does not begin with a zero before other digits; codes like 01.11 do.
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)?(?P<decimal>[.,])\d+(?:[eE][-+]?\d+)?")
 # Negative numbers like 12,50- and (12.50).
-_SIGNED = re.compile(r"(?!\(?0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brackets>[\d.,][^()]*)\))")
+SIGNED = re.compile(r"(?!\(?0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brackets>[\d.,][^()]*)\))")
 _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
 
 
@@ -40,6 +40,10 @@ class _Column:
     signs: Counter[str] = field(default_factory=Counter)
     has_clear_sign: bool = False
 
+    @property
+    def has_separators(self) -> bool:
+        return bool(self.decimals or self.groups or self.undecided)
+
     def settle(self) -> None:
         """Decide values like 1.234 by those beside them that have one reading only."""
         for sign, count in list(self.undecided.items()):
@@ -55,29 +59,40 @@ class _Column:
             del self.undecided[sign]
 
 
-def detect_negative_numbers(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, Any], list[Question]]:
-    """Return ``negative_numbers`` if numbers have a minus after them or brackets, and what is open."""
-    read = [column for name, values in columns.items() if (column := _column(name, values)) and column.signs]
-    ways = sum((column.signs for column in read), Counter[str]())
+def detect_numbers(columns: Mapping[str, Sequence[str]], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
+    """Return the options of numbers that are not written in the standard way, and what is open.
+
+    The options are ``decimal_separator``, ``thousands_separator`` and ``negative_numbers``.
+    """
+    read = [column for name, values in columns.items() if (column := _column(name, values)) is not None]
+    for column in read:
+        column.settle()
+    # Values that are rather codes decide the separators only if no other column shows any.
+    clear = [column for column in read if not column.signs or column.has_clear_sign]
+    separators, questions = _separators(clear if any(column.has_separators for column in clear) else read, delimiter)
+    negative, of_signs = _negative_numbers([column for column in read if column.signs])
+    return separators | negative, [*questions, *of_signs]
+
+
+def _negative_numbers(columns: Sequence[_Column]) -> tuple[dict[str, Any], list[Question]]:
+    """Return ``negative_numbers`` of columns that have a minus after numbers or brackets, and what is open."""
+    ways = sum((column.signs for column in columns), Counter[str]())
     if not ways:
         return {}, []
     likely = [way for way, _ in ways.most_common()]
     options = {"negative_numbers": likely[0]}
-    names = _names([column.name for column in read])
+    names = _names([column.name for column in columns])
     if len(likely) > 1:
         reason = f"{names} have negative numbers of two kinds; only one can be read"
         return options, [Question("negative_numbers", (*likely, None), reason)]
     reason = f"{names} may have negative numbers, or marks and codes"
-    if all(column.has_clear_sign for column in read):
+    if all(column.has_clear_sign for column in columns):
         return options, [Question("negative_numbers", (*likely, None), reason)]
     return {}, [Question("negative_numbers", (None, *likely), reason)]
 
 
-def detect_separators(columns: Mapping[str, Sequence[str]], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
+def _separators(read: Sequence[_Column], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
     """Return ``decimal_separator`` and ``thousands_separator`` unless they are the defaults, and what is open."""
-    read = [column for name, values in columns.items() if (column := _column(name, values)) is not None]
-    for column in read:
-        column.settle()
     decimals = {sign: [column.name for column in read if column.decimals[sign]] for sign in ".,"}
     groups = Counter(sign for column in read for sign in column.groups if column.groups[sign])
     questions: list[Question] = []
@@ -152,7 +167,7 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
         if kind_of(value) == EMPTY:
             continue
         count += 1
-        if match := _SIGNED.fullmatch(value):
+        if match := SIGNED.fullmatch(value):
             way = TRAILING if match["trailing"] else BRACKETS
             value = match["trailing"] or match["brackets"]
             column.signs[way] += 1

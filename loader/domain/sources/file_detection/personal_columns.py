@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+BIRTH = "a date of birth"
 _WORDS = {
     "a name of a person": "firstname lastname surname forename fullname vorname nachname familienname prénom prenom "
     "cognome apellido givenname familyname middlename maidenname geburtsname ansprechpartner contactperson",
@@ -10,7 +11,8 @@ _WORDS = {
     "anschrift addressline",
     "an e-mail address": "email mail emailaddress courriel correo",
     "a phone number": "phone telephone telefon mobile handy fax tel telefono téléphone phonenumber telefonnummer",
-    "a date of birth": "birthdate dateofbirth dob birthday geburtsdatum geburtstag naissance nascita nacimiento birth",
+    BIRTH: "birthdate dateofbirth dob birthday geburtsdatum geburtstag gebdat gebdatum naissance nascita nacimiento "
+    "birth",
     "an account or identity number": "iban ssn passport passportno steuernummer taxid sozialversicherungsnummer "
     "creditcard cardnumber socialsecuritynumber personalausweis",
     "a property of a person": "gender sex geschlecht salary gehalt religion nationality nationalität "

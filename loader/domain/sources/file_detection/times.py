@@ -1,7 +1,7 @@
 """Formats of dates and timestamps, by the values of all columns."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from loader.domain.sources.file_detection.cells import DATE as DATE_KIND
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
 from loader.domain.sources.file_detection.examples import time_example
 from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.personal_columns import BIRTH, personal_reason
 from loader.domain.sources.sampling import holds
 from metadata.domain.sources.value_formats import TimeFormat
 from metadata.domain.types import DATE, TIMESTAMP, DataType
@@ -26,8 +27,7 @@ _NAMED = re.compile(rf"(?:\d{{1,2}}[-. /]{{1,2}}{_MONTH}\b|{_MONTH}\.? \d{{1,2}}
 _LETTERS, _SHORTEST_MONTH = re.compile(r"[^\W\d_]{3,}"), 3
 # Usual first years of a century: of POSIX from 1970 on, of Excel from 1930 on, the current and the last one.
 _FIRST_YEARS, _FIRST_YEARS_OF_BIRTHS = (1970, 1930, 2000, 1900), (1930, 1900, 1970, 2000)
-_BIRTH_WORDS = ("birth", "geb", "naiss", "dob")
-_JOINED = re.compile(r"\d{1,2}[A-Za-z]{3,9}\d{4}(.*)", re.DOTALL)
+_JOINED = re.compile(rf"\d{{1,2}}{_MONTH}(\d{{4}}|\d{{2}})((?!\d).*)", re.DOTALL)
 _CLOCK = re.compile(
     r"(?P<gap>[ T:]|, | {2})(?P<hour>\d{1,2}):\d{2}(?P<seconds>:\d{2})?(?:(?P<point>[.,])(?P<fraction>\d{1,9}))?"
     r"(?P<half> ?(?:[aApP][mM]))?(?P<zone> ?(?:Z|[+-]\d{2}(?::?\d{2})?))?"
@@ -45,6 +45,13 @@ class _Column:
     formats: tuple[str, ...]
     is_standard: bool = False
 
+    @property
+    def is_unsure(self) -> bool:
+        """Return True for years of two digits, and for numbers in a column without the name of dates."""
+        first = self.formats[0] if self.formats else None
+        is_number = first in COMPACT and not any(word in self.name.lower() for word in _DATE_WORDS)
+        return is_number or _has_short_year(first)
+
 
 def detect_time_formats(
     columns: Mapping[str, Sequence[str]], *, is_american: bool
@@ -54,41 +61,35 @@ def detect_time_formats(
     ``is_american``: of dates with slashes, the month comes likelier first.
     """
     read = [column for name, values in columns.items() if (column := _column(name, values)) is not None]
-    months_first = {_is_month_first(column.formats) for column in read if column.formats} - {None}
-    known = next(iter(months_first)) if len(months_first) == 1 else None
+    month_first = _month_order([column for column in read if not column.is_unsure])
+    if month_first is None:
+        month_first = _month_order([column for column in read if column.is_unsure])
     options: dict[str, Any] = {}
     questions: list[Question] = []
     for option, kind in (("date_format", DATE), ("timestamp_format", TIMESTAMP)):
         of_kind = [column for column in read if column.kind == kind]
+        standard = [column.name for column in of_kind if column.is_standard]
         others = [column for column in of_kind if not column.is_standard]
         if not others:
             continue
-        formats = _formats(others, known, is_american)
-        standard = [column.name for column in of_kind if column.is_standard]
-        chosen = [column.name for column in others if formats[0] in column.formats]
-        likely: tuple[Any, ...] = tuple(formats)
-        if standard:
-            likely = (*formats, None) if len(chosen) >= len(standard) else (None, *formats)
-        if likely[0] is not None:
-            options[option] = likely[0]
-        if likely[0] in COMPACT and None not in likely:
-            # A column of numbers is one of dates only if a user confirms it.
-            likely = (*likely, None) if _has_date_name(others) else (None, *likely)
-            options = {name: value for name, value in options.items() if name != option or likely[0] is not None}
-            questions.append(Question(option, likely, f"{others[0].name} may have dates or numbers"))
-        elif any(map(_has_short_year, likely)):
-            # Two digits do not tell the century, and numbers of versions look alike: dates only if a user says so.
-            reason = f"{others[0].name} may have dates with years of two digits, or other values"
-            questions.append(Question(option, tuple(dict.fromkeys((None, *likely))), reason))
-            options.pop(option, None)
-        elif len(likely) > 1:
-            questions.append(Question(option, likely, _reason(others, standard, formats)))
+        sure = [column for column in others if not column.is_unsure]
+        formats = _formats(sure, month_first, is_american)
+        chosen = [column for column in sure if formats[0] in column.formats]
+        unsure = _formats([column for column in others if column.is_unsure], month_first, is_american)
+        candidates: list[str | None] = [*formats]
+        if standard or unsure or formats[0] in COMPACT:
+            # Values of unsure columns stay as they are unless a user says that they are dates.
+            candidates.insert(len(formats) if len(chosen) >= len(standard) else 0, None)
+        candidates = list(dict.fromkeys([*candidates, *unsure]))
+        if candidates[0] is not None:
+            options[option] = candidates[0]
+        if len(candidates) > 1:
+            reason = _reason_of_unsure(others) or _reason(sure, standard, formats)
+            questions.append(Question(option, tuple(candidates), reason))
     short_formats = {text for question in questions for text in question.candidates if _has_short_year(text)}
     if short_formats:
         short = [column for column in read if short_formats & set(column.formats)]
-        questions.append(_century(short, columns, sorted(short_formats)))
-    if not any(question.option == "date_format" for question in questions):
-        questions += _unread_months(columns, {column.name for column in read})
+        questions.append(_century_question(short, columns, sorted(short_formats)))
     return options, questions
 
 
@@ -96,34 +97,43 @@ def _has_short_year(text: str | None) -> bool:
     return text is not None and "%y" in text
 
 
-def _century(short: Sequence[_Column], columns: Mapping[str, Sequence[str]], formats: Sequence[str]) -> Question:
-    """Return the question to which hundred years the years of two digits belong, with examples of the file."""
-    is_birth = any(word in column.name.lower() for column in short for word in _BIRTH_WORDS)
+def _century_question(
+    short: Sequence[_Column], columns: Mapping[str, Sequence[str]], formats: Sequence[str]
+) -> Question:
+    """Return the question about the century of two-digit years, with examples."""
+    is_birth = any(BIRTH in personal_reason(column.name, ()) for column in short)
     years = _FIRST_YEARS_OF_BIRTHS if is_birth else _FIRST_YEARS
     shapes = [[TimeFormat(text, year) for year in years] for text in formats]
-    best: list[tuple[str, list[str | None]]] = []
+    best: tuple[str, list[str | None]] | None = None
     for text in (value.strip() for column in short for value in columns[column.name][:_SAMPLE]):
         for group in shapes:
             read = [shape.read(text) for shape in group]
-            if any(read) and (not best or len(set(read)) > len(set(best[0][1]))):
-                best = [(text, read)]
-    examples = tuple(time_example(text, None, moment) for text, read in best for moment in read)
-    reason = f"years of {', '.join(column.name for column in short[:3])} have two digits, which do not tell the century"
+            if any(read) and (best is None or len(set(read)) > len(set(best[1]))):
+                best = text, read
+    examples = tuple(time_example(best[0], None, moment) for moment in best[1]) if best is not None else ()
+    reason = f"years of {', '.join(column.name for column in short[:3])} have two digits and no century"
     return Question("first_year", years, reason, examples)
 
 
-def _unread_months(columns: Mapping[str, Sequence[str]], read: Collection[str]) -> list[Question]:
-    """Return the question about dates with names of months that no format reads: they stay texts."""
-    unread: dict[str, str] = {}
-    for name, values in columns.items():
-        present = [value.strip() for value in values if kind_of(value) != EMPTY][:_SAMPLE]
-        if name not in read and present and all(kind_of(text) == DATE_KIND and _NAMED.match(text) for text in present):
-            unread[name] = present[0]
-    if not unread:
-        return []
-    names, example = ", ".join([*unread][:3]), next(iter(unread.values()))
-    reason = f"{names} may have dates, in a format that is not read; they stay texts"
-    return [Question("date_format", (None,), reason, (time_example(example, None, None),))]
+def unread_dates(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the columns of dates with names of months that no format reads: they stay texts."""
+    named = {name: values for name, values in columns.items() if _has_named_months(values)}
+    return tuple(name for name, values in named.items() if _column(name, values) is None)
+
+
+def _has_named_months(values: Sequence[str]) -> bool:
+    present = [value.strip() for value in values if kind_of(value) != EMPTY][:_SAMPLE]
+    return bool(present) and all(kind_of(text) == DATE_KIND and _NAMED.match(text) for text in present)
+
+
+def _reason_of_unsure(columns: Sequence[_Column]) -> str:
+    """Return why values may be something else than dates; empty if all are dates."""
+    for column in columns:
+        if _has_short_year(column.formats[0]):
+            # Numbers of versions look alike.
+            return f"{column.name} may have dates with years of two digits, or other values"
+    compact = next((column.name for column in columns if column.formats[0] in COMPACT), "")
+    return f"{compact} may have dates or numbers" if compact else ""
 
 
 def _reason(columns: Sequence[_Column], standard: Sequence[str], formats: Sequence[str]) -> str:
@@ -137,8 +147,16 @@ def _reason(columns: Sequence[_Column], standard: Sequence[str], formats: Sequen
     return f"no value of {names} shows which number is the day"
 
 
+def _month_order(columns: Sequence[_Column]) -> bool | None:
+    """Return True if columns show that the month comes before the day, False for after; None if none shows it."""
+    orders = {_is_month_first(column.formats) for column in columns if column.formats} - {None}
+    return next(iter(orders)) if len(orders) == 1 else None
+
+
 def _formats(columns: Sequence[_Column], month_first: bool | None, is_american: bool) -> list[str]:
     """Return the format that most columns have, and others that the values leave open, the likeliest first."""
+    if not columns:
+        return []
     candidates = list(dict.fromkeys(text for column in columns for text in column.formats))
     counts = {text: sum(text in column.formats for column in columns) for text in candidates}
     most = max(counts.values())
@@ -167,10 +185,6 @@ def _month_is_first(text: str) -> bool | None:
     """Return True for a format like %m/%d/%Y, False for one like %d/%m/%Y, None for a format that begins otherwise."""
     start = text.replace("-", "", 1) if text.startswith("%-") else text
     return {"%m": True, "%d": False}.get(start[:2]) if "%b" not in text.lower() else None
-
-
-def _has_date_name(columns: Sequence[_Column]) -> bool:
-    return any(word in column.name.lower() for column in columns for word in _DATE_WORDS)
 
 
 def _column(name: str, values: Sequence[str]) -> _Column | None:
@@ -225,7 +239,8 @@ def _candidates(value: str) -> Iterator[str]:
         years = "%Y" if len(year) == 4 else "%y"
         dates = [f"{day}{before}{month}{between}{years}" for day in ("%d", "%-d") for month in ("%b", "%B")]
     elif match := _JOINED.fullmatch(value):
-        dates, rest = [f"{day}{month}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")], match[1]
+        years, rest = "%Y" if len(match[1]) == 4 else "%y", match[2]
+        dates = [f"{day}{month}{years}" for day in ("%d", "%-d") for month in ("%b", "%B")]
     elif match := _MONTH_FIRST.fullmatch(value):
         _, between, _, rest = match.groups()
         dates = [f"{month} {day}{between}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")]

@@ -33,7 +33,7 @@ def refuse_changed(event_log: DeltaTable, name: str, *, newest_run: int | None =
         EVENT_LOG_CHANGED,
         f"{name}: another writer changed the event log of the history: {changes}",
         hint=f"Bring it back (RESTORE TABLE {event_log.sql_name} TO VERSION AS OF {foreign[-1].version - 1}), then run "
-        "again. If it is right together with the history: manage.py accept_table.",
+        "again. If it is right together with the history, accept the table (manage.py accept_table).",
     )
 
 

@@ -35,6 +35,7 @@ from loader.engine.sources.formats.text_lines import first_lines, text_lines, wr
 from loader.engine.sources.opened import MALFORMED, Opened, Place
 from loader.engine.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.sources.formats import CSV, FIXED
 from metadata.domain.sources.option_kinds import REFUSE
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.text_formats import BLANKS
@@ -181,8 +182,8 @@ def _has_c1_controls(opened: Opened, source: SourceSpec) -> list[Column]:
 
 
 def _begins_with_mark(opened: Opened) -> list[Column]:
-    """Return the conditions that a row of a text format begins with a byte order mark; that of a file is no value."""
-    if not opened.is_text:
+    """Return the conditions that a row of lines begins with a byte order mark; that of a file is no value."""
+    if opened.format not in (CSV, FIXED):
         return []
     first = sorted({group.names[0] for group in opened.groups if group.names})
     return [F.startswith(opened.column(name), F.lit(BYTE_ORDER_MARK)) for name in first if name in opened.names]

@@ -29,6 +29,12 @@ def test_json_lines_keep_the_literal_text(spark, put):
     ]
 
 
+def test_value_that_begins_with_a_byte_order_mark_is_no_sign_of_joined_files(spark, put):
+    delivery = read_delivery(spark, source_of(put("a.jsonl", '{"id": "\ufeffa"}\n'), (KEY,), "jsonl"))
+    delivery.release()
+    assert delivery.warnings == ()
+
+
 def test_json_lines_options_read_empty_texts_and_markers_as_null(spark, put):
     path = put("a.jsonl", '{"id":"a","name":"","n":"-"}\n')
     assert rows_of(spark, path, format_name="jsonl", empty_is_null=True, null_string="-") == [("a", None, None)]

@@ -319,6 +319,13 @@ def test_cells_that_are_merged_over_several_rows_are_named_by_a_warning():
     assert "(A3:A5)" in merged("A3:A5", range="A4:B6")
 
 
+def test_cells_of_xls_that_are_merged_over_several_rows_are_named_by_a_warning():
+    areas = struct.pack("<H8H", 2, 1, 2, 0, 0, 1, 1, 0, 1)  # A2:A3 and A2:B2
+    content = xls([["id", "v"], ["a", 1], ["b", 2]], (0xE5, areas))
+    summary = FileReading("xlsx", ReadingOptions.of("xlsx", {}), ()).summary(("file:a.xls", content))
+    assert summary["warning"].startswith("a.xls: 1 area of cells merged over several rows (A2:A3)")
+
+
 # --- other formats by the same reader
 
 ROWS = [

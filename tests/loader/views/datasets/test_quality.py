@@ -244,8 +244,8 @@ def test_a_suggested_check_is_accepted_by_a_click(editor: Client, profile: Table
     assert 'value="accepted_values:name"' in page
     place = page_of(profile.dataset, "quality/suggestions/")
     answer = editor.post(place, {"suggestion": "accepted_values:name"})
-    assert answer.headers["Location"] == page_of(profile.dataset, "quality/profile/")
     check = QualityCheck.objects.get()
+    assert answer.headers["Location"] == page_of(profile.dataset, f"quality/#check-{check.key}")
     assert (check.kind, check.severity) == ("accepted_values", "warn")
     assert check.arguments == {"columns": ["name"], "values": ["a", "b"]}
     assert 'value="accepted_values:name"' not in text_of(editor, page_of(profile.dataset, "quality/profile/"))

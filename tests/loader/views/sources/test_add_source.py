@@ -238,7 +238,8 @@ def test_source_without_a_key_is_appended_unless_snapshots_are_chosen(
     assert {dataset.schema.layer for dataset in source.generated.all()} == layers
 
 
-def test_table_of_a_database_is_read_from_a_watermark_on_if_it_is_chosen(editor: Client, shop: System):
+def orders_of_a_database(editor: Client) -> str:
+    """Return the address of the step of load types of a database table with a key and a time of changes."""
     System.objects.update(kind="jdbc", location="postgresql://reader@db.example.org/erp")
     types = {"id": DataType(BIGINT), "name": DataType(STRING), "changed_at": DataType(TIMESTAMP)}
     lines = [Line(NEW, name, type_, True, found=SampledColumn(name, type_, "")) for name, type_ in types.items()]
@@ -246,7 +247,11 @@ def test_table_of_a_database_is_read_from_a_watermark_on_if_it_is_chosen(editor:
     sent |= {"lines": lines_as_text(lines), "c0-key_ordinal": "1"}
     for place, type_ in enumerate(types.values()):
         sent |= {f"c{place}-take": "on", f"c{place}-type": str(type_)}
-    step = editor.post("/systems/shop/import/", sent | {"options": "{}"}).url
+    return editor.post("/systems/shop/import/", sent | {"options": "{}"}).url
+
+
+def test_table_of_a_database_is_read_from_a_watermark_on_if_it_is_chosen(editor: Client, shop: System):
+    step = orders_of_a_database(editor)
     page = words(read(editor, step))
     assert "All rows, at each load Only new and changed rows, by changed_at Only new and changed rows, by id" in page
     summary = choose_load_type(editor, step, watermark="changed_at").url
@@ -255,6 +260,12 @@ def test_table_of_a_database_is_read_from_a_watermark_on_if_it_is_chosen(editor:
     source = SourceDataset.objects.get()
     assert source.intake == {"watermark": ["changed_at"]}
     assert source.history_policy == {"input": "delta", "delete_detection": "key_list"}
+
+
+def test_rows_that_are_appended_are_not_read_from_a_watermark_on(editor: Client, shop: System):
+    answer = choose_load_type(editor, orders_of_a_database(editor), input="append", watermark="changed_at")
+    assert answer.status_code == 422
+    assert "append would add rows at the mark twice" in words(html_of(answer))
 
 
 def test_files_are_not_offered_a_watermark(editor: Client, shop: System):

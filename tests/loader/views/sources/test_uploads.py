@@ -178,7 +178,7 @@ def test_a_failed_first_load_can_be_repeated_with_a_corrected_file(operator: Cli
     assert LoadRun.objects.count() == 2
 
 
-def test_run_page_offers_the_quarantine_option_after_faulty_rows(
+def test_run_page_offers_to_load_the_rest_after_faulty_rows(
     operator: Client, viewer: Client, orders: SourceDataset
 ):
     raw = TargetDataset.objects.get(name="raw_shop_orders")
@@ -186,9 +186,9 @@ def test_run_page_offers_the_quarantine_option_after_faulty_rows(
     run = LoadRunFactory(status="failed")
     DatasetRunFactory(run=run, dataset=raw, kind="raw", status="failed", counts={}, error=error)
     page = read(operator, f"/load-runs/{run.run_id}/")
-    assert "Correct the file and load again, or load the rest by setting Faulty rows" in words(page)
-    assert f"/sources/{orders.key}/edit/#id_faulty_rows" in page
-    assert 'id="id_faulty_rows"' in read(operator, f"/sources/{orders.key}/edit/")
-    assert "/edit/" not in read(viewer, f"/load-runs/{run.run_id}/")
+    assert "Correct the file and load again, or load the rest, with Faulty rows of" in words(page)
+    address = f"/sources/{orders.key}/load-rest/"
+    assert address in page
+    assert address not in read(viewer, f"/load-runs/{run.run_id}/")
     SourceDataset.objects.update(options={"faulty_rows": "quarantine"})
     assert "load the rest" not in read(operator, f"/load-runs/{run.run_id}/")

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 
 from loader.contract.refusals import Refusal
+from loader.domain.sources.file_detection.cells import DATE, kind_of
 from loader.domain.sources.file_detection.character_sets import detect_character_set
 from loader.domain.sources.file_detection.detect import detect_csv
+from loader.domain.sources.file_detection.examples import of_values
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.model import Detected, FileSample
-from loader.domain.sources.file_detection.numbers import detect_negative_numbers, detect_separators
+from loader.domain.sources.file_detection.numbers import detect_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
-from loader.domain.sources.file_detection.times import detect_time_formats
+from loader.domain.sources.file_detection.times import detect_time_formats, unread_dates
 from loader.domain.sources.file_detection.truth_words import detect_truth_words
 
 
@@ -240,11 +242,11 @@ def test_character_sets_that_the_bytes_leave_open_are_asked(text: str, codec: st
     ],
 )
 def test_separators_that_values_show(values: list[str], options: dict):
-    assert detect_separators({"a": values}, ";") == (options, [])
+    assert detect_numbers({"a": values}, ";") == (options, [])
 
 
 def test_thousands_or_decimals_are_asked_if_no_value_shows_it():
-    options, questions = detect_separators({"a": ["1.234", "5.678"]}, ",")
+    options, questions = detect_numbers({"a": ["1.234", "5.678"]}, ",")
     assert options == {}
     assert [(question.option, question.candidates) for question in questions] == [
         ("decimal_separator", (".", ",")),
@@ -262,7 +264,7 @@ def test_thousands_or_decimals_are_asked_if_no_value_shows_it():
     ],
 )
 def test_number_like_1234_thousandths_is_asked_whatever_is_likelier(columns: dict, decimals: tuple):
-    _, questions = detect_separators(columns, ";")
+    _, questions = detect_numbers(columns, ";")
     assert {question.option: question.candidates for question in questions}["decimal_separator"] == decimals
 
 
@@ -277,12 +279,12 @@ def test_number_like_1234_thousandths_is_asked_whatever_is_likelier(columns: dic
     ],
 )
 def test_values_of_the_same_column_settle_the_separator(values: list[str], options: dict):
-    assert detect_separators({"a": values}, ",") == (options, [])
+    assert detect_numbers({"a": values}, ",") == (options, [])
 
 
 def test_another_column_settles_the_separator():
     columns = {"a": ["1.234"], "b": ["2,5"]}
-    assert detect_separators(columns, ";") == ({"decimal_separator": ",", "thousands_separator": "."}, [])
+    assert detect_numbers(columns, ";") == ({"decimal_separator": ",", "thousands_separator": "."}, [])
 
 
 @pytest.mark.parametrize(
@@ -331,11 +333,72 @@ def test_examples_show_a_year_of_two_digits_in_each_century():
     assert century.examples[1] == "31.12.26 is 31 December 1926"
 
 
-def test_dates_with_other_names_of_months_stay_texts_and_are_asked():
-    options, questions = detect_time_formats({"dia": ["12 enero 2026", "3 marzo 2026"]}, is_american=False)
-    assert options == {}
-    assert [(question.option, question.candidates) for question in questions] == [("date_format", (None,))]
-    assert questions[0].examples == ("12 enero 2026 is a text",)
+FULL = ["31.12.2024", "30.11.2024"]
+
+
+@pytest.mark.parametrize("unsure", [["31.12.24"], ["1.12.24"], ["20241231"]])
+def test_unsure_dates_leave_the_format_of_other_columns(unsure: list[str]):
+    options, questions = detect_time_formats({"code": unsure, "ordered": FULL, "paid": FULL}, is_american=False)
+    assert options == {"date_format": "%d.%m.%Y"}
+    assert questions[0].candidates[:2] == ("%d.%m.%Y", None)
+    assert questions[0].candidates[2:]
+    assert questions[0].reason.startswith("code may have dates")
+
+
+def test_more_columns_of_unsure_dates_leave_the_format_of_a_sure_one():
+    columns = {"v1": ["1.12.24"], "v2": ["1.12.24"], "ordered": FULL, "n1": ["20241231"], "n2": ["20241231"]}
+    options, (question, _) = detect_time_formats(columns, is_american=False)
+    assert (options, question.candidates[:2]) == ({"date_format": "%d.%m.%Y"}, ("%d.%m.%Y", None))
+
+
+def test_numbers_that_may_be_dates_do_not_replace_dates_in_the_standard_way():
+    options, (question,) = detect_time_formats({"id": ["20241231"], "day": ["2024-12-31"]}, is_american=False)
+    assert (options, question.candidates[0]) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        *[(name, 1970) for name in ("Angebotsdatum", "gebucht_am", "Ergebnisdatum")],
+        *[(name, 1930) for name in ("Geburtsdatum", "GebDat", "geb_datum", "birth_date", "DOB", "date_naissance")],
+    ],
+)
+def test_century_of_births_is_likelier_the_last_one(name: str, first: int):
+    _, (_, century) = detect_time_formats({name: ["31.12.26"]}, is_american=False)
+    assert century.candidates[0] == first
+
+
+@pytest.mark.parametrize(
+    ("value", "candidates"),
+    [
+        ("12März2024", ("%d%B%Y", "%d%b%Y")),
+        ("31DEC2024 10:00", ("%d%b%Y %H:%M",)),
+        ("31DEC24", (None, "%d%b%y")),
+        ("3janvier2024", ("%-d%B%Y",)),
+    ],
+)
+def test_dates_without_signs_between_their_parts_are_read(value: str, candidates: tuple):
+    options, questions = detect_time_formats({"day": [value]}, is_american=False)
+    option = "timestamp_format" if ":" in value else "date_format"
+    assert options.get(option) == candidates[0]
+    assert {question.option: question.candidates for question in questions}.get(option, candidates[:1]) == candidates
+    assert kind_of(value) == DATE
+
+
+@pytest.mark.parametrize("code", ["12ABC2024", "12MAR245", "10AB24"])
+def test_code_with_letters_is_no_date(code: str):
+    assert kind_of(code) != DATE
+
+
+def test_dates_with_other_names_of_months_stay_texts_with_a_note():
+    columns = {"ordered": FULL, "dia": ["12 enero 2026", "3 marzo 2026"], "v": ["1.12.24"]}
+    options, questions = detect_time_formats(columns, is_american=False)
+    assert options == {"date_format": "%d.%m.%Y"}
+    assert unread_dates(columns) == ("dia",)
+    content = "id;dia;ordered\n1;12 enero 2026;31.12.2024\n2;3 marzo 2026;30.11.2024\n"
+    result = detected(content)
+    assert (result.questions, result.unread_dates) == ((), ("dia",))
+    assert result.as_json()["notes"] == ["dia may have dates, in a format that is not read; they stay texts."]
 
 
 @pytest.mark.parametrize(
@@ -352,8 +415,37 @@ def test_dates_with_other_names_of_months_stay_texts_and_are_asked():
     ],
 )
 def test_signs_after_or_around_numbers_are_detected(values: list[str], options: dict, candidates: tuple | None):
-    read, questions = detect_negative_numbers({"saldo": values})
-    assert (read, [question.candidates for question in questions]) == (options, [candidates] if candidates else [])
+    read, questions = detect_numbers({"saldo": values}, ";")
+    assert read.get("negative_numbers") == options.get("negative_numbers")
+    assert {question.option: question.candidates for question in questions}.get("negative_numbers") == candidates
+
+
+@pytest.mark.parametrize("codes", [["1.5-", "2.7-"], ["(1.234)", "(2.234)"]])
+def test_separators_of_codes_do_not_count_beside_those_of_numbers(codes: list[str]):
+    columns = {"code": codes, "more": codes, "amount": ["12,50", "3,75"]}
+    options, questions = detect_numbers(columns, ";")
+    assert options == {"decimal_separator": ","}
+    assert [question.option for question in questions] == ["negative_numbers"]
+
+
+def test_separators_of_values_that_may_be_codes_count_if_no_number_has_any():
+    options, _ = detect_numbers({"saldo": ["12,50-", "3,75-"], "id": ["1", "2"]}, ";")
+    assert options == {"decimal_separator": ","}
+
+
+@pytest.mark.parametrize(
+    ("values", "option", "examples"),
+    [
+        (["a", "12,50-", "15,00"], "negative_numbers", ("12,50- is -12,50", "12,50- is a text")),
+        (["(100)", "(200)"], "negative_numbers", ("(100) is a text", "(100) is -100")),
+        (["(1.250)", "3.125-"], "negative_numbers", ("(1.250) is -1.250", "3.125- is -3.125", "(1.250) is a text")),
+        (["1.234-", "2.345-"], "decimal_separator", ("1.234- is -1234", "1.234- is -1.234")),
+    ],
+)
+def test_negative_numbers_are_examples(values: list[str], option: str, examples: tuple):
+    _, questions = detect_numbers({"saldo": values[-2:]}, ";")
+    question = next(question for question in questions if question.option == option)
+    assert of_values(question, {"saldo": values}).examples == examples
 
 
 @pytest.mark.parametrize(
