@@ -35,7 +35,9 @@ _LOCK_SECONDS = 300
 _SESSION = (
     "SET TIME ZONE 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET extra_float_digits = 1; "
     f"SET bytea_output = 'hex'; SET lock_timeout = '{_LOCK_SECONDS}s'; SET statement_timeout = 0; "
-    "SET idle_in_transaction_session_timeout = 0; SET standard_conforming_strings = on"
+    "SET idle_in_transaction_session_timeout = 0; SET standard_conforming_strings = on; "
+    # A query that row security would leave rows out of fails.
+    "SET row_security = off"
 )
 # Kinds of tables in PostgreSQL's catalog.
 _TABLES = ("r", "p")
@@ -147,12 +149,25 @@ class PostgresCopy:
         return self.connection.text(query, *_parts(table)) or ""
 
     def owned(self, table: str) -> Registered | None:
-        """Return the row of a table in ``elevata_copies``. Raise Refusal COPY_FOREIGN for a table of others."""
+        """Return the row of a table in ``elevata_copies``.
+
+        Raise Refusal COPY_FOREIGN for a table of others, COPY_BLOCKED for one whose rows may be hidden.
+        """
         row, kind = self.registered(table), self.kind_of(table)
         rules.check_owner(self.target, table, self.place, exists=bool(kind), row=row)
         if kind not in ("", *_TABLES):
             rules.check_owner(self.target, table, self.place, exists=True, row=None)
+        if kind and self._is_filtered(table):
+            raise Refusal(
+                "COPY_BLOCKED",
+                f"row security of {table} applies to the user of copies in {self.place}, who may not see all rows",
+                hint="Give that user BYPASSRLS, or drop FORCE ROW LEVEL SECURITY from the table.",
+            )
         return row
+
+    def _is_filtered(self, table: str) -> bool:
+        query = "SELECT pg_catalog.row_security_active(?::regclass)::text"
+        return self.connection.text(query, qualified(table)) == "true"
 
     def shape(self, table: str) -> list[tuple[str, ...]]:
         """Return names and types of a table's columns, as PostgreSQL writes them."""

@@ -142,6 +142,26 @@ def test_row_security_that_does_not_fit_blocks_the_copy(database, copier):
     assert database.execute("SELECT count(*) FROM pg_policies WHERE tablename = 'item'").fetchone() == (1,)
 
 
+def test_row_security_that_hides_rows_from_the_user_of_copies_blocks_the_copy(database, copier):
+    copier.execute(_SESSION)
+    made(copier)
+    database.execute("INSERT INTO mart.item VALUES ('1', 'a'); CREATE POLICY own ON mart.item USING (v = 'b')")
+    database.execute("ALTER TABLE mart.item ENABLE ROW LEVEL SECURITY; ALTER TABLE mart.item FORCE ROW LEVEL SECURITY")
+    for work in (lambda: copy_of(copier).check(), lambda: made(copier)):
+        with pytest.raises(Refusal, match="row security of mart.item applies to the user of copies") as refused:
+            work()
+        copier.rollback()
+        assert refused.value.code == "COPY_BLOCKED"
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+        copy_of(copier).content("mart.item")
+    copier.rollback()
+    database.execute("ALTER ROLE copier BYPASSRLS")
+    assert copy_of(copier).content("mart.item").row_count == 1
+    assert made(copier) == []
+    query = "SELECT relrowsecurity, relforcerowsecurity FROM pg_class WHERE oid = 'mart.item'::regclass"
+    assert database.execute(query).fetchone() == (True, True)
+
+
 def test_default_privileges_give_nobody_more_than_the_former_table(database, copier):
     database.execute("ALTER DEFAULT PRIVILEGES FOR ROLE copier IN SCHEMA mart GRANT SELECT ON TABLES TO reader")
     made(copier)
