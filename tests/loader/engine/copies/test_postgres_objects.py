@@ -176,6 +176,31 @@ def test_default_privileges_give_nobody_more_than_the_former_table(database, cop
     assert database.execute(may_read).fetchone() == (False,)
 
 
+def test_default_privileges_give_nobody_more_than_the_former_view(database, copier):
+    made(copier)
+    database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; ALTER VIEW mart.own OWNER TO copier")
+    database.execute("GRANT SELECT ON mart.own TO stranger")
+    database.execute("ALTER DEFAULT PRIVILEGES FOR ROLE copier IN SCHEMA mart GRANT SELECT ON TABLES TO reader")
+    assert made(copier) == []
+    may_read = "SELECT has_table_privilege('reader', 'mart.own', 'SELECT'), "
+    may_read += "has_table_privilege('stranger', 'mart.own', 'SELECT')"
+    assert database.execute(may_read).fetchone() == (False, True)
+
+
+def test_grant_of_a_view_that_is_left_out_is_named(database, copier):
+    made(copier)
+    database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; ALTER VIEW mart.own OWNER TO copier")
+    database.execute("COMMENT ON COLUMN mart.own.v IS 'value'")
+    copy = copy_of(copier)
+    copy._prepare()
+    with pytest.MonkeyPatch.context() as patched:
+        tried = Plain.tried
+        patched.setattr(Plain, "tried", lambda self, text: not text.startswith("COMMENT") and tried(self, text))
+        copy._swap()
+    (warning,) = copy.warnings
+    assert warning.startswith("of the view mart.own a grant or comment was left out: COMMENT ON COLUMN")
+
+
 def test_trigger_that_is_left_out_is_named(database, copier):
     made(copier)
     database.execute(
