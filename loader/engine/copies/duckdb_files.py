@@ -20,6 +20,7 @@ from loader.engine.copies.copied_rows import CopiedRows
 from loader.engine.copies.postgres import Phase
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
 from metadata.domain.copies import BESIDE, CHANGES, REGISTER, REPLACE
+from metadata.domain.sources.locations import DELTA_LOG
 from metadata.domain.sql import quote_standard_identifier, quote_standard_text
 
 _OLD = "former_copy"
@@ -50,6 +51,7 @@ class DuckDbCopy:
 
     def check(self) -> Refusal | None:
         """Return the finding of a comparison; nothing is written."""
+        self._refuse_inside_of_table()
         columns = [column.name for column in self.rows.columns(self.target)]
         if not self.file.exists():
             return rules.finding(self.target, str(self.file), None, None, self.rows.version, same_shape=False)
@@ -63,6 +65,7 @@ class DuckDbCopy:
 
     def make(self, *, verify: bool, run_id: str) -> CopyResult:
         """Bring the target to the table's version; return what was done."""
+        self._refuse_inside_of_table()
         target, version = self.target, self.rows.version
         if self.target.mode == CHANGES:
             self.warnings.append("the whole table was copied: files of DuckDB are always replaced")
@@ -126,6 +129,10 @@ class DuckDbCopy:
             )
             new.execute("COMMIT")
             return content
+
+    def _refuse_inside_of_table(self) -> None:
+        folders = map(str, self.file.parents)
+        rules.check_outside_of_tables(self.target, folders, lambda folder: os.path.exists(f"{folder}/{DELTA_LOG}"))
 
     def _owned(self, connection: Any) -> Registered | None:
         """Return the table's row in ``elevata_copies``. Raise Refusal COPY_FOREIGN for a file or table of others."""
