@@ -146,7 +146,7 @@ def home_charts(request: HttpRequest) -> HttpResponse:
     """Show the charts on the home page; loaded after the page, because they take longer."""
     environment = current_environment()
     newest = list(newest_runs().filter(environment=environment, finished_at__isnull=False)[:DRAWN])
-    runs = charts.most_alike(newest)
+    runs = charts.largest_comparable_group(newest)
     whole = (charts.freshness_chart(environment), charts.warehouse_disk_chart(environment))
     drawn = [*charts.run_charts(with_totals(runs)), *filter(None, whole)]
     return render(request, "home/charts.html", {"charts": drawn, "run": runs[0] if runs else None})

@@ -103,7 +103,7 @@ def shared_now() -> datetime:
 
 
 def _read_server_time() -> tuple[datetime, float]:
-    # Not by Django's cursor: pages are tested for the number of their queries.
+    # Read every few seconds at most, and so left out of the queries that Django counts for a page.
     connection.ensure_connection()
     with connection.wrap_database_errors, connection.connection.cursor() as cursor:
         read_at = time.monotonic()

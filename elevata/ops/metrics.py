@@ -16,7 +16,6 @@ from datetime import datetime, timedelta
 from django.db import DatabaseError
 from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Max, Min, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -24,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from architecture.models import DryRun, Execution, Lease, Refresh
 from elevata.audit.services import chain, recorded_heads
+from elevata.core.database import shared_now
 from elevata.jobs import states
 from elevata.jobs.models import Worker
 from elevata.jobs.registry import live_workers
@@ -77,7 +77,7 @@ class ControlDatabase(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield all metrics, or only ``elevata_database_up`` if the database does not answer."""
         try:
-            families = list(_families(timezone.now()))
+            families = list(_families(shared_now()))
         except DatabaseError as error:
             log.warning("no metrics of the control database: %s", error)
             families = []

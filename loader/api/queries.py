@@ -71,7 +71,7 @@ class QueryListSerializer(serializers.ModelSerializer):
 
 class QuerySerializer(QueryListSerializer):
     limit = serializers.IntegerField(source="arguments.limit", read_only=True)
-    answer = serializers.SerializerMethodField(help_text="Null until it is there.")
+    answer = serializers.SerializerMethodField(help_text="Null while the query runs, after a failure, and a day after the request.")
 
     class Meta(QueryListSerializer.Meta):
         fields = (*QueryListSerializer.Meta.fields, "limit", "reason", "answer")

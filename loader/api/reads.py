@@ -262,6 +262,6 @@ def must_have_rows(read: ReadRequest) -> None:
         raise Refusal("READ_UNFINISHED", "the read is not finished", hint="check the status, then try again")
     if read.status == ReadRequest.Status.FAILED:
         failed = Refusal.from_json(read.error or {"code": "UNEXPECTED", "message": "the read failed"})
-        raise Refusal("NO_ROWS", f"the read failed: {failed.one_line()}", hint="put it again")
+        raise Refusal("NO_ROWS", f"the read failed: {failed.one_line()}", hint="Run the query again.")
     if read.answer is None:
-        raise Refusal("NO_ROWS", "the rows are not stored any more", hint="put it again")
+        raise Refusal("NO_ROWS", "the rows are not stored any more", hint="Run the query again.")

@@ -41,7 +41,7 @@ _AGAIN = "Sync again; Fivetran sends the file anew."
 
 @dataclass
 class Budget:
-    """Bytes that the files of one request may still become."""
+    """Remaining unpacked bytes of one request."""
 
     left: int
 

@@ -191,7 +191,7 @@ class Destination(_Servicer):
         return None if is_supported else messages.MigrateAnswer(unsupported=True)
 
     def _write(self, request: Any, *, in_history_mode: bool) -> None:
-        # The files may be any below the permitted locations of sources, which editors only read.
+        # The files may be anywhere below the permitted locations of sources, which only editors may read.
         must_be_permitted(current_actor().user, Permission.CHANGE_METADATA)
         source = tables.wanted_table(request.schema_name, request.table.name)
         if metadata_rows.in_history_mode(source) != in_history_mode:

@@ -161,9 +161,10 @@ def copy_column(schema: str, name: str, old: str, new: str) -> SourceDataset:
 
 
 def copy_table(original: SourceDataset, table: Table) -> SourceDataset:
-    """Create a table with the classification of another's columns. A table that has these columns only gets that.
+    """Create a table with the classification of another's columns.
 
-    Raise Refusal TABLE_EXISTS for a table with other columns.
+    An existing table with the same columns gets the classification only. Raise Refusal TABLE_EXISTS for a table with
+    other columns.
     """
     with writing(f"copied by Fivetran from {original.name}"):
         known = known_table(table.schema, table.name)

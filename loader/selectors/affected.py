@@ -1,4 +1,7 @@
-"""Exposures, copies, owners, contracts, saved queries and schedules downstream of a dataset, report or load run."""
+"""Objects downstream that a change of a dataset, column or source, a report or a load run affects.
+
+They are exposures, copies, owners, contracts, saved queries and schedules.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

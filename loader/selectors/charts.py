@@ -79,7 +79,7 @@ def run_charts(totals: Iterable[RunTotals]) -> list[Chart]:
     return has_values(charts)
 
 
-def most_alike(runs: Sequence[LoadRun]) -> list[LoadRun]:
+def largest_comparable_group(runs: Sequence[LoadRun]) -> list[LoadRun]:
     """Return the runs of the kind and scope that most of these have, so that a chart has one scale."""
     groups = _comparable(runs)
     return [runs[place] for place in max(groups, key=len)] if groups else []

@@ -37,7 +37,7 @@ from loader.selectors.source_state import loaded_dataset
 from loader.services.loads.plans import plan_load
 from loader.services.maintenance.approvals import is_unapproved
 from metadata.domain.scope import ALL, DATASET, SCHEMA, SELECTION, Scope
-from metadata.domain.sources.option_kinds import QUARANTINE
+from metadata.domain.sources.option_kinds import FAULTY_ROWS, QUARANTINE
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors.datasets import source_dataset_detail
 
@@ -279,7 +279,7 @@ def _is_older(loaded: datetime | None, changed: datetime | None) -> bool:
 def _has_rest(row: DatasetRun) -> bool:
     """Return True if the delivery was refused for some of its rows, which its source can leave out."""
     source = row.dataset.generated_from if row.dataset is not None else None
-    return bool(row.error and row.has_rejected_rows and source and source.options.get("faulty_rows") != QUARANTINE)
+    return bool(row.error and row.has_rejected_rows and source and source.options.get(FAULTY_ROWS) != QUARANTINE)
 
 
 def _is_here(environment: Environment) -> bool:

@@ -112,7 +112,7 @@ def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
 
 
 def sum_of(count: str, where: Q | None = None) -> Sum:
-    """Return the SQL sum of one of the counts of the datasets, or of those of a condition; NULL if none has it."""
+    """Return the SQL sum of a count over the dataset runs that match ``where``; NULL if none has it."""
     return Sum(Cast(KT(f"counts__{count}"), BigIntegerField()), filter=where)
 
 

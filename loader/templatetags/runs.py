@@ -17,7 +17,7 @@ from loader.selectors.quality_results import FailedUpstream
 from loader.selectors.quality_results import failed_upstream as find_failed_upstream
 from loader.services.reads.read_permissions import may_read, readable_error
 from loader.services.sources.uploads import takes_uploads
-from metadata.domain.sources.option_kinds import QUARANTINE
+from metadata.domain.sources.option_kinds import FAULTY_ROWS, QUARANTINE
 from metadata.models import TargetDataset
 from metadata.permissions import here
 
@@ -68,7 +68,7 @@ def rejected_rows(context: Any, row: DatasetRun) -> dict[str, Any]:
         if may_read(user, row.dataset)
         else "",
         "source": source,
-        "can_quarantine": source is not None and source.options.get("faulty_rows") != QUARANTINE,
+        "can_quarantine": source is not None and source.options.get(FAULTY_ROWS) != QUARANTINE,
         "may_edit": may_edit,
         "upload": reverse("source_upload", args=[source.key]) if source is not None and is_uploadable else "",
     }

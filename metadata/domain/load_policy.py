@@ -18,14 +18,13 @@ from typing import Any
 from metadata.domain.quality.check_kinds import QUARANTINE, STOP
 from metadata.domain.sources import raw_keeping
 from metadata.domain.sources.contracts import PROPOSE
+from metadata.domain.sources.option_kinds import FAULTY_ROWS
 from metadata.domain.sources.reading_options import options_of, shown_options
 from metadata.domain.state import DatasetState
 
 SOURCES, CHECKS, GHOST_ROWS, COPIES = "sources", "checks", "ghost_rows", "copies"
 # Parts of a source's rules.
 OPTIONS, INTAKE, COLUMNS = "options", "intake", "columns"
-# Option of a source that lets types and NULLs of its columns keep rows out.
-FAULTY_ROWS = "faulty_rows"
 # Severities of checks that keep rows out.
 HOLDING_BACK = (QUARANTINE, STOP)
 # Options that decide how fast a source is read, or when the attempt is given up, but neither rows nor values.

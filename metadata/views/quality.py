@@ -29,7 +29,7 @@ class CheckCreate(Editing, BaseDatasetPage, CreatePage):
     """Create a check of a dataset: its kind first, then the form of this kind."""
 
     form_class, template_name = NewCheckForm, "metadata/dataset_part_form.html"
-    message = "Check {row.name} created. The next load runs it."
+    message = "Check {row.name} created. Each load runs it."
     address = staticmethod(quality_page)
 
     @property

@@ -9,7 +9,6 @@ from metadata.domain.load_policy import (
     CHECKS,
     COLUMNS,
     COPIES,
-    FAULTY_ROWS,
     GHOST_ROWS,
     INTAKE,
     OPTIONS,
@@ -17,7 +16,7 @@ from metadata.domain.load_policy import (
     Policy,
     without_keeping,
 )
-from metadata.domain.sources.option_kinds import QUARANTINE
+from metadata.domain.sources.option_kinds import FAULTY_ROWS, QUARANTINE
 
 # Names of columns by their former names, in lower case.
 Names = Mapping[str, str]

@@ -192,8 +192,12 @@ def refusal(error: dict | None, level: str = "error") -> dict:
 
 @register.inclusion_tag("parts/pager.html", takes_context=True)
 def pager(context: dict, page: Any, noun: str) -> dict:
-    """Return the context of a pager: the page's rows, their total, and links with the address's filters."""
-    return {"page": page, "noun": noun, "request": context["request"], "has_csv": context.get("has_csv", False)}
+    """Return the context of a pager: the page's rows, their total, and links with the address's filters.
+
+    The CSV file is that of the list that the page is about.
+    """
+    has_csv = context.get("has_csv", False) and page is context.get("page")
+    return {"page": page, "noun": noun, "request": context["request"], "has_csv": has_csv}
 
 
 @register.inclusion_tag("parts/headings.html", takes_context=True)

@@ -15,12 +15,13 @@ from loader.contract.refusals import Refusal
 from loader.domain.historization.stage import raw_names
 from metadata.domain.history.history_policy import NONE, WINDOW, HistoryPolicy
 from metadata.domain.sources.intake import Intake
+from metadata.domain.sources.option_kinds import FAULTY_ROWS
 from metadata.domain.sql import check_expression, quote_identifier
 from metadata.domain.state import DatasetState
 
 # Options for the rows of a delivery, which a key list does not have.
 _OF_ROWS = (
-    *("deduplicate", "order_by", "faulty_rows", "expected_files", "changed_files"),
+    *("deduplicate", "order_by", FAULTY_ROWS, "expected_files", "changed_files"),
     *("incremental_parameter", "ignored_columns"),
 )
 

@@ -18,7 +18,7 @@ from loader.engine.historization.targets import Stamp
 from loader.engine.quality.quarantine import FILE, RECORD_TEXT, REFUSED, ROW, WAITING, quarantine_table
 from loader.engine.sources.checks.rejections import REASONS, RECORD, RejectedRows
 from loader.engine.tables.tables import DeltaTable
-from metadata.domain.sources.option_kinds import QUARANTINE
+from metadata.domain.sources.option_kinds import FAULTY_ROWS, QUARANTINE
 from metadata.domain.sql import quote_identifier, quote_text
 
 # Notes of a raw commit: number of rows that its delivery lacks, since they were quarantined; the reason why others
@@ -82,7 +82,7 @@ class DeliveryQuarantine:
 def lacking(session: SparkSession, warehouse: str, load: RawcoreLoad) -> str:
     """Return the reason why deliveries that the load reads lack rows, or may lack some; empty if they have all."""
     for stage_input in load.inputs:
-        if stage_input.options.get("faulty_rows") == QUARANTINE or "paging" in stage_input.options:
+        if stage_input.options.get(FAULTY_ROWS) == QUARANTINE or "paging" in stage_input.options:
             commit = DeltaTable(session, warehouse, stage_input.table.key).newest_run_commit()
             notes = commit.notes if commit is not None else {}
             if notes.get(LACKS):

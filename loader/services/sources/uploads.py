@@ -38,7 +38,7 @@ from loader.sources.results import Sample
 from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, format_of
 from metadata.domain.sources.intake import Intake
 from metadata.domain.sources.locations import dated
-from metadata.domain.sources.option_kinds import QUARANTINE, READ_AGAIN
+from metadata.domain.sources.option_kinds import FAULTY_ROWS, QUARANTINE, READ_AGAIN
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.models import SourceDataset, System
 from metadata.permissions import must_be_changeable
@@ -160,7 +160,7 @@ class UploadedFile:
 
     def problem(self, source: SourceDataset) -> Refusal | None:
         """Return the reason for which a load would refuse the file; None if none was found."""
-        is_quarantined = source.options.get("faulty_rows") == QUARANTINE
+        is_quarantined = source.options.get(FAULTY_ROWS) == QUARANTINE
         if self.error and not (is_quarantined and is_fault_of_rows(self.error["code"], source.format)):
             return Refusal.from_json(self.error)
         missing = self.missing

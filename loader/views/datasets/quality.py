@@ -77,7 +77,7 @@ class SuggestionAccept(Editing, DatasetPage, ButtonPage):
         if chosen is None:
             raise Http404("this check is not suggested")
         check = create_check(dataset=self.row, name=chosen.name, kind=chosen.kind, arguments=chosen.arguments)
-        messages.success(self.request, f"Check {check.name} created. The next load runs it.")
+        messages.success(self.request, f"Check {check.name} created. Each load runs it.")
         return reverse("dataset_profile", args=[self.row.key])
 
 

@@ -178,7 +178,7 @@ def _items(system: System, listing: Listing) -> list[DescribedItem]:
     return [DescribedItem(item, known.get(item.location)) for item in listing.items]
 
 
-def _is_generated_anew(source: SourceDataset) -> bool:
+def _needs_generation(source: SourceDataset) -> bool:
     """Return True if the targets of a source would change with their generation."""
     try:
         preview = preview_generation(source)
@@ -208,7 +208,7 @@ class SourceEdit(SourceEditing, SourceDatasetPage, EditPage):
         return super().save(form)
 
     def after_save(self, form: SourceForm, row: SourceDataset) -> HttpResponse:
-        if form.changes() and not _is_generated_anew(row):
+        if form.changes() and not _needs_generation(row):
             self.add_message("Contract saved.")
             return redirect(self.address(row))
         return super().after_save(form, row)

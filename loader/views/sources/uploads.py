@@ -17,17 +17,18 @@ from loader.contract.refusals import Refusal
 from loader.selectors.source_state import loaded_dataset, uploads
 from loader.services.loads.load_runs import request_load_run
 from loader.services.sources.uploads import store_delivery, store_upload, takes_uploads, uploaded_file
+from loader.views.runs.load_runs import run_address
 from loader.views.sources.several_files import files_address, only_first
 from loader.views.sources.source_steps import step_address
 from loader.views.sources.systems import SystemDiscover
 from metadata.domain.scope import DATASET, Scope
-from metadata.domain.sources.option_kinds import QUARANTINE
+from metadata.domain.sources.option_kinds import FAULTY_ROWS, QUARANTINE
 from metadata.models import SourceDataset
 from metadata.permissions import here
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import source_dataset_detail
 from metadata.services.sources import update_source_dataset
-from metadata.views.base import SourceEditing
+from metadata.views.base import SourceDatasetPage, SourceEditing
 
 UPLOADS = 10
 
@@ -113,27 +114,25 @@ class SourceUpload(SourceEditing, DetailPage):
         return redirect(f"{reverse('source_upload', args=[self.row.key])}?{urlencode({'file': sent.name})}")
 
 
-class SourceLoadRest(SourceEditing, ButtonPage):
+class SourceLoadRest(SourceEditing, SourceDatasetPage, ButtonPage):
     """Button that quarantines rows that do not fit, from now on, and loads the others of a refused delivery."""
 
-    model, name, page = SourceDataset, "source", "source_page"
     rows = staticmethod(source_dataset_detail)
 
     def act(self) -> str | None:
-        options = self.row.options | {"faulty_rows": QUARANTINE}
+        options = self.row.options | {FAULTY_ROWS: QUARANTINE}
         update_source_dataset(source_dataset=self.row, expected_version=self.row.version, options=options)
         messages.success(self.request, f"Rows of {self.row} that do not fit are quarantined from now on.")
         dataset = loaded_dataset(self.row)
         if dataset is None or not may(self.request.user, Permission.START_LOAD, on=here):
             return None
         requested = request_load_run(scope=Scope(DATASET, str(dataset)), user=self.request.user)
-        return reverse("run_page", args=[requested.run.run_id])
+        return run_address(self.request, requested)
 
 
-class SourceLoad(ButtonPage):
+class SourceLoad(SourceDatasetPage, ButtonPage):
     """Button that loads a source into its last table; it leads to the progress and the first rows."""
 
-    model, name, page = SourceDataset, "source", "source_page"
     permissions, place = (Permission.START_LOAD,), here
     rows = staticmethod(source_dataset_detail)
 

@@ -159,8 +159,8 @@ LSN, TIME, OFFSET = "lsn", "time", "offset"
 REFUSE, EARLIEST, SKIP, KEEP = "refuse", "earliest", "skip", "keep"
 # Names that a header has more than once.
 NUMBERED = "number"
-# Rows that do not fit the contract, instead of a refusal of their delivery.
-QUARANTINE = "quarantine"
+# Option for rows that do not fit the contract, and its value to keep them apart instead of refusing their delivery.
+FAULTY_ROWS, QUARANTINE = "faulty_rows", "quarantine"
 MILLISECONDS, MICROSECONDS, NANOSECONDS = _TIME_UNITS = ("milliseconds", "microseconds", "nanoseconds")
 
 

@@ -8,6 +8,7 @@ from metadata.domain.sources.option_kinds import (
     COUNT,
     DATE_FORMAT,
     DECIMAL,
+    FAULTY_ROWS,
     FIRST,
     FLAG,
     LATEST,
@@ -132,7 +133,7 @@ VALUE_OPTIONS = (
         longest=1_000,
     ),
     Option(
-        "faulty_rows",
+        FAULTY_ROWS,
         NAMES,
         one_of(REFUSE, QUARANTINE),
         REFUSE,

@@ -77,8 +77,9 @@ def _fault(spark: SparkSession, snapshot: Any) -> str:
     """Return what is wrong with a snapshot; empty if nothing is.
 
     A writer that removes a file without naming its deletion vector leaves the file in the table: its rows come twice.
-    Paths are only compared if a file has a deletion vector, since files of one path and without one are the same. The
-    files are listed in each case: that fails for a path that is no address, before a load begins.
+    Paths are only compared if a file has a deletion vector, because two entries of one path
+    without one are the same file. Files are listed in each case, so that a path that is no address is found before a
+    load begins.
     """
     if snapshot.schema().isEmpty():
         return "has no columns"

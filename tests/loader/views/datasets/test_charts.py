@@ -8,7 +8,7 @@ from django.test import Client
 
 from architecture.services.environments import current_environment
 from loader.models import DatasetRun, LoadRun
-from loader.selectors.charts import freshness_chart, most_alike, run_charts, warehouse_disk_chart
+from loader.selectors.charts import freshness_chart, largest_comparable_group, run_charts, warehouse_disk_chart
 from loader.selectors.dataset_charts import dataset_charts
 from loader.selectors.runs import newest_runs, with_totals
 from metadata.models import TargetDataset
@@ -134,5 +134,5 @@ def test_the_home_page_has_the_charts(reader: Client, week):
 def test_runs_of_one_chart_have_the_kind_and_scope_that_most_have():
     scopes = ({"kind": "all"}, {"kind": "dataset", "name": "raw.a"}, {"kind": "all"})
     runs = [LoadRun(kind="load", scope=scope) for scope in scopes]
-    assert most_alike(runs) == [runs[0], runs[2]]
-    assert most_alike([]) == []
+    assert largest_comparable_group(runs) == [runs[0], runs[2]]
+    assert largest_comparable_group([]) == []
