@@ -79,7 +79,7 @@ check:
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers
 
-bench: setup ## all measures, peers side by side; writes bench/results.json (over an hour)
+bench: setup ## history step beside its peers; writes bench/results.json (over an hour)
 	@$(RUN) -m bench.processes.environment
 	@$(RUN) -m bench --full
 

@@ -1,4 +1,7 @@
-"""The API under load: requests at fixed times, independent of earlier answers (open loop)."""
+"""The API under load: requests at fixed times, independent of earlier answers (open loop).
+
+CLIENTS programs send REQUESTS in all, RATE a second, to the API of a large control database.
+"""
 
 import http.client
 import json
@@ -170,8 +173,6 @@ def as_markdown(document: dict[str, Any]) -> str:
 
 
 MEASURE = Measure(
-    "api",
-    "Send REQUESTS in all, RATE a second, from CLIENTS programs to the API of a large control database.",
     take,
     sizes={"requests": 20_000, "rate": 20.0, "clients": 20, "datasets": Size.datasets},
     markdown=as_markdown,

@@ -102,8 +102,6 @@ def _plain(spark: SparkSession, folder: Path, place, topic: str, ranges: list[Fe
 
 
 MEASURE = Measure(
-    "kafka",
-    "Fold Debezium's events from a broker into a history, beside a plain Spark job.",
     take,
     sizes={"messages": 1_000_000, "schema": False},
     rounds=3,

@@ -36,7 +36,7 @@ SELECT c0, concat(c1, '-', c0) AS c1, round(c2, 1) AS c2, c3, last_day(c4) AS c4
 def take(run: Run) -> dict[str, Any]:
     datasets, models = described_datasets(), invented_models(run.options.models)
     edited = models | {"bizcore.m0": models["bizcore.m0"].replace("10.5", "11").replace("sum(o.c2)", "max(o.c2)")}
-    for _ in range(run.options.rounds):
+    for _ in run.rounds():
         for cached in (description._described, description._items, statement.parse_model):
             cached.cache_clear()
         run.record(NOTHING, _time(models, datasets))
@@ -80,8 +80,6 @@ def _read(column: ModelColumn) -> ReadColumn:
 
 
 MEASURE = Measure(
-    "models",
-    "Describe many models, and again after an edit of the first one.",
     take,
     sizes={"models": 500},
     rounds=5,

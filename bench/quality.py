@@ -59,8 +59,6 @@ def _scan(frame: DataFrame) -> None:
 
 
 MEASURE = Measure(
-    "quality",
-    "Check a table beside one scan of the same columns.",
     take,
     sizes={"rows": 5_000_000},
     rounds=5,

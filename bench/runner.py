@@ -1,7 +1,8 @@
 """Runner of all measures: options, sessions, rounds, result files and printed tables.
 
-A measure is a function with sizes, sides and bounds; its module has it as ``MEASURE``. The function arranges its data
-with the help of a ``Run`` and records the costs of the sides; everything else is done here.
+A measure is a function with sizes, sides and bounds; its module has it as ``MEASURE`` and describes it in its
+docstring. The function arranges its data with the help of a ``Run`` and records the costs of the sides; everything
+else is done here.
 """
 
 import argparse
@@ -9,8 +10,9 @@ import contextlib
 import fcntl
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -20,13 +22,14 @@ from typing import Any, NoReturn
 from bench.history.folders import remove
 from bench.problem import BenchProblem
 from bench.processes.environment import PLACE
-from bench.processes.meter import Measured, measure
+from bench.processes.meter import Measured, metered
 from bench.processes.worker import CORES
 from bench.processes.workers import Failed
 from bench.report import aligned, write_into, write_result
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 
 DOCS = ROOT / "docs" / "operate" / "performance.md"
+LOG = PLACE / "logs" / "bench.log"
 FAILED, INVALID, INTERRUPTED = 1, 4, 130
 # Measure -> its module. Only the chosen one is imported: each needs other packages.
 MODULES = {
@@ -54,17 +57,21 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Bound:
-    """Ratio of two sides' medians, or seconds of one side if ``to`` is empty, with what is wanted of it.
+    """Bound of a side's seconds, or of their ratio to those of ``divisor``.
 
-    ``by`` takes another value than the median of a side's times.
+    ``statistic`` reduces the times of a side.
     """
 
     name: str
-    of: str
-    to: str = ""
+    side: str
+    divisor: str = ""
     at_most: float | None = None
     at_least: float | None = None
-    by: Callable[[list[float]], float] = median
+    statistic: Callable[[list[float]], float] = median
+
+    @property
+    def sides(self) -> set[str]:
+        return {self.side, self.divisor} - {""}
 
     @property
     def wanted(self) -> str:
@@ -72,29 +79,47 @@ class Bound:
             return f">= {self.at_least:g}"
         return "" if self.at_most is None else f"<= {self.at_most:g}"
 
-    def result(self, seconds: Mapping[str, list[float]], processor: Mapping[str, list[float]]) -> dict[str, Any]:
-        """Return the measured value with ``met``, which is None if nothing is wanted."""
-        value = self._value(seconds)
-        is_over = self.at_most is not None and value > self.at_most
-        is_under = self.at_least is not None and value < self.at_least
-        met = not (is_over or is_under) if self.wanted else None
+    def result(
+        self,
+        seconds: Mapping[str, list[float]],
+        processor: Mapping[str, list[float]],
+        wrong: Collection[str] = (),
+    ) -> dict[str, Any]:
+        """Return the measured value and if the bound is met; ``wrong`` are the sides with a wrong result.
+
+        The value is None without times, or if those of the divisor are 0.
+        """
+        value, met = self._value(seconds), None
+        if self.wanted and not self.sides & set(wrong):
+            met = None if value is None else self._is_met(value)
+        elif self.wanted:
+            # A peer that does another work is no peer; a wrong result of ours is no success.
+            is_peer = self.at_least is not None and self.divisor not in wrong
+            met = None if is_peer else False
         return {"value": value, "by_processor": self._value(processor), "wanted": self.wanted, "met": met}
 
-    def _value(self, times: Mapping[str, list[float]]) -> float:
-        return round(self.by(times[self.of]) / (self.by(times[self.to]) if self.to else 1), 3)
+    def _is_met(self, value: float) -> bool:
+        is_over = self.at_most is not None and value > self.at_most
+        is_under = self.at_least is not None and value < self.at_least
+        return not (is_over or is_under)
+
+    def _value(self, times: Mapping[str, list[float]]) -> float | None:
+        if not self.sides <= set(times):
+            return None
+        divisor = self.statistic(times[self.divisor]) if self.divisor else 1
+        return significant(self.statistic(times[self.side]) / divisor) if divisor else None
 
 
 @dataclass(frozen=True)
 class Measure:
     """Measure of the benchmark. ``take`` runs it and returns further fields of its result.
 
+    ``measure_named`` sets the name, the description, and the name of the result file if it has no other one.
     ``sizes`` are its options with their defaults, ``rounds`` the counted ones (0: the measure has none of its own).
     ``options`` adds options that are no sizes, ``check`` refuses invalid ones. ``markdown`` makes the table for the
     docs from the result.
     """
 
-    name: str
-    title: str
     take: Callable[["Run"], dict[str, Any]]
     sizes: Mapping[str, Any] = field(default_factory=dict)
     rounds: int = 0
@@ -102,10 +127,21 @@ class Measure:
     options: Callable[[argparse.ArgumentParser], None] | None = None
     check: Callable[[argparse.Namespace], None] | None = None
     markdown: Callable[[dict[str, Any]], str] | None = None
+    file: str = ""
+    name: str = ""
+    description: str = ""
 
     @property
     def output(self) -> Path:
-        return ROOT / "bench" / ("results.json" if self.name == "history" else f"{self.name}_results.json")
+        return ROOT / "bench" / self.file
+
+
+def measure_named(name: str) -> Measure:
+    """Return a measure of ``MODULES`` with its name, described by the docstring of its module."""
+    module = import_module(MODULES[name])
+    chosen: Measure = module.MEASURE
+    file = chosen.file or f"{name}_results.json"
+    return replace(chosen, name=name, description=module.__doc__ or "", file=file)
 
 
 class Run:
@@ -157,7 +193,7 @@ class Run:
 
     def timed(self, side: str, work: Callable[[], Any]) -> Any:
         """Run ``work`` in the Spark session, record its cost for this side, and return its value."""
-        with measure(self.spark) as measured:
+        with metered(self.spark) as measured:
             value = work()
         self.record(side, measured)
         return value
@@ -169,21 +205,16 @@ class Run:
         say(f"{side}: {seconds:.2f} s")
 
     def result(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return the result: sizes, facts, times of each side, and the bounds whose sides were measured."""
+        """Return the result: sizes, facts, times of each side, and bounds of the sides that were measured or failed."""
         document = {name: getattr(self.options, name) for name in self.measure.sizes} | facts
         if self.costs or self.wrong:
             names = ("seconds", "processor_seconds")
             times = [
-                {side: [round(cost[n], 3) for cost in costs] for side, costs in self.costs.items()} for n in (0, 1)
+                {side: [significant(cost[n]) for cost in costs] for side, costs in self.costs.items()} for n in (0, 1)
             ]
             document |= dict(zip(names, times, strict=True)) | ({"wrong": self.wrong} if self.wrong else {})
-            measured = [bound for bound in self.bounds if {bound.of, bound.to} - {""} <= set(self.costs)]
-            document["measures"] = {bound.name: bound.result(*times) for bound in measured}
-            for bound in measured:
-                if {bound.of, bound.to} & set(self.wrong):
-                    # A peer that does another work is no peer; a wrong result of ours is no success.
-                    is_peer = bound.at_least is not None and bound.to not in self.wrong
-                    document["measures"][bound.name]["met"] = None if is_peer else False
+            bounds = [bound for bound in self.bounds if bound.sides <= {*self.costs, *self.wrong}]
+            document["bounds"] = {bound.name: bound.result(*times, self.wrong) for bound in bounds}
         return document
 
     def save(self, facts: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +240,9 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _end(INTERRUPTED, "interrupted")
     except Exception as error:
-        return _end(FAILED, f"{type(error).__name__}: {error} (an error of the program)")
+        LOG.parent.mkdir(parents=True, exist_ok=True)
+        LOG.write_text(traceback.format_exc())
+        return _end(FAILED, f"{type(error).__name__}: {error} (an error of the program: see {relative(LOG)})")
     return 0
 
 
@@ -218,8 +251,8 @@ def parse(arguments: list[str]) -> tuple[Measure, argparse.Namespace]:
     name = "history" if not arguments or arguments[0].startswith("-") else arguments[0]
     if name not in MODULES:
         raise UsageProblem(f"there is no measure {name!r}: choose from {', '.join(MODULES)}")
-    chosen: Measure = import_module(MODULES[name]).MEASURE
-    parser = Parser(prog=f"python -m bench {name}", description=f"{chosen.title} Measures: {', '.join(MODULES)}.")
+    chosen = measure_named(name)
+    parser = Parser(prog=f"python -m bench {name}", description=f"{chosen.description} Measures: {', '.join(MODULES)}.")
     for size, default in chosen.sizes.items():
         kind = {"action": "store_true"} if default is False else {"type": number(type(default)), "metavar": "N"}
         many = {"type": int, "nargs": len(default)} if isinstance(default, tuple) else {}
@@ -267,11 +300,17 @@ def summary(document: dict[str, Any]) -> str:
         medians = (f"{median(taken):.3f}", f"{median(processor[side]):.3f}") if taken else ("-", "-")
         reason = f"  wrong: {wrong[side]}" if side in wrong else ""
         sides.append((side, *medians, ", ".join(f"{value:.2f}" for value in taken) + reason))
-    bounds = [("measure", "wanted", "found", "by cpu", "")]
-    for name, entry in document.get("measures", {}).items():
+    bounds = [("bound", "wanted", "measured", "by cpu", "")]
+    for name, entry in document.get("bounds", {}).items():
         met = {True: "met", False: "MISSED", None: "does not count" if entry["wanted"] else ""}[entry["met"]]
-        bounds.append((name, entry["wanted"], f"{entry['value']:.3f}", f"{entry['by_processor']:.3f}", met))
+        values = ("-" if value is None else f"{value:.3f}" for value in (entry["value"], entry["by_processor"]))
+        bounds.append((name, entry["wanted"], *values, met))
     return f"{aligned(sides)}\n\n{aligned(bounds)}"
+
+
+def significant(value: float) -> float:
+    """Return the value with four significant digits, as results have it."""
+    return float(f"{value:.4g}")
 
 
 def say(text: str) -> None:
@@ -280,7 +319,7 @@ def say(text: str) -> None:
 
 
 def require(value: Any, wanted: Any, what: str) -> None:
-    """Raise BenchProblem unless a measured load did what it was to do."""
+    """Raise BenchProblem unless ``value`` is ``wanted``; ``what`` names it."""
     if value != wanted:
         raise BenchProblem(f"{what}: {value} instead of {wanted}")
 

@@ -14,7 +14,7 @@ from bench.copies.targets import Copy, content_of, write_plainly
 from bench.intake.loads import Item, change, fill
 from bench.problem import BenchProblem
 from bench.processes.environment import PLACE
-from bench.processes.meter import measure
+from bench.processes.meter import metered
 from bench.processes.postgres import private_postgres
 from bench.processes.session import product_settings, start
 from bench.processes.worker import CORES
@@ -72,7 +72,7 @@ def _measure(options: argparse.Namespace, folder: Path, place: DatabasePlace) ->
     seconds: dict[str, list[float]] = {}
 
     def timed(name: str, do: Callable[[], Any]) -> Any:
-        with measure(spark) as measured:
+        with metered(spark) as measured:
             result = do()
         seconds.setdefault(name, []).append(measured.seconds)
         print(f"{name}: {measured.seconds:.2f} s", file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.history.data import DELIVERED, KEY, digest_of
 from bench.history.folders import link_copy, size_of
-from bench.processes.meter import measure, peak_bytes
+from bench.processes.meter import metered, peak_bytes
 
 
 class Engine:
@@ -55,7 +55,7 @@ class Engine:
         if restore is not None:
             self.restore(label=restore)
         self.prepare(**load)
-        with measure(self.spark) as measured:
+        with metered(self.spark) as measured:
             getattr(self, how)(**load)
         return {"seconds": measured.seconds, "cpu_seconds": measured.cpu_seconds}
 

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from bench.engines.dbt_project import DbtProject
 from bench.flights.digests import digest_of_model
-from bench.processes.meter import measure
+from bench.processes.meter import metered
 
 # As many as the product loads side by side.
 THREADS = 4
@@ -43,7 +43,7 @@ class DbtFlights:
         self.spark.catalog.clearCache()
 
     def build(self) -> dict:
-        with measure(self.spark) as measured:
+        with metered(self.spark) as measured:
             self.project.invoke("run")
         return {"seconds": measured.seconds, "cpu_seconds": measured.cpu_seconds}
 

@@ -1,6 +1,7 @@
 """Flights: the models of examples/flights by our loads and by dbt, in turns.
 
-A round builds the models from nothing, and again after a further month of flights has arrived.
+A round builds the models from nothing with the flights up to the first of MONTHS, and again after those up to the
+second one have arrived.
 """
 
 import shutil
@@ -106,8 +107,6 @@ def _newest(name: str, model: DatasetState) -> str:
 
 
 MEASURE = Measure(
-    "flights",
-    "Build the models of examples/flights by our loads and by dbt, up to two months (MONTHS).",
     take,
     sizes={"months": (11, 12)},
     rounds=5,

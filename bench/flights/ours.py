@@ -12,7 +12,7 @@ from bench.flights.digests import digest_of_model
 from bench.flights.example import Flights
 from bench.history.dataset import create_tables, run_load
 from bench.history.folders import link_copy
-from bench.processes.meter import measure
+from bench.processes.meter import metered
 from loader.contract.manifest.loads import LoadManifest
 from loader.domain.models import model_load
 from loader.engine.tables.tables import DeltaTable
@@ -56,20 +56,15 @@ class OurFlights(Engine):
 
     def build(self, *, load: int, at: str) -> dict:
         """Build all models: in the first load with their tables and views, as a load run that finds none."""
-        with measure(self.spark) as measured:
+        with metered(self.spark) as measured:
             if load == 1:
                 self._create()
-            events = run_load(self.spark, self.warehouse, self._manifest(load, at))
+            finished = run_load(self.spark, self.warehouse, self._manifest(load, at))
         loads = {
-            event["dataset"]: {"counts": event["counts"], "seconds": event["seconds"]}
-            for event in events
-            if event["event"] == "dataset_finished"
+            self.example.states[key].qualified_name: {"counts": event["counts"], "seconds": event["seconds"]}
+            for key, event in finished.items()
         }
-        return {
-            "seconds": measured.seconds,
-            "cpu_seconds": measured.cpu_seconds,
-            "loads": {self.example.states[key].qualified_name: value for key, value in loads.items()},
-        }
+        return {"seconds": measured.seconds, "cpu_seconds": measured.cpu_seconds, "loads": loads}
 
     def digests(self) -> dict[str, dict[str, str]]:
         return {model.name: digest_of_model(self.spark.table(self._name(model))) for model in self.example.models}

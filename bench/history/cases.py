@@ -59,7 +59,7 @@ def make_sources(bench: Bench, entries: list[Entry]) -> None:
     bench.close("snapshots")
 
 
-def measure(run: Run, bench: Bench, entries: list[Entry], rounds: int, case: str = "") -> None:
+def build_and_run(run: Run, bench: Bench, entries: list[Entry], rounds: int, case: str = "") -> None:
     """Build the histories of the entries, then run them alternately.
 
     An engine that cannot build its history is recorded as failed; the others continue.
@@ -89,14 +89,14 @@ def small_tables(run: Run, bench: Bench, tables: int, case: str = "", *, peer: b
     entries = [Entry(SMALL_TABLES, SMALL_TABLES, 0, how="whole", kind=SOURCE)]
     entries += [Entry(DBT_SMALL_TABLES, DBT_SMALL_TABLES, 0)] if peer else []
     bench.start_options |= {entry.engine: {"names": names} for entry in entries}
-    measure(run, bench, entries, run.options.rounds, case)
+    build_and_run(run, bench, entries, run.options.rounds, case)
 
 
 def ours_once(run: Run, bench: Bench, case: str) -> int:
     """Measure one load of ours into the history of the plan of ``bench``; return the peak memory in bytes."""
     entries = [Entry("ours", "ours", 0)]
     make_sources(bench, entries)
-    measure(run, bench, entries, 1, case)
+    build_and_run(run, bench, entries, 1, case)
     return peak(bench, "ours")
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import event_log_table, history_table, raw_table, rawcore_table, tables_of
+from bench.problem import BenchProblem
 from loader.contract.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
 from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.engine.loads.load import SUCCEEDED, LoadAttempt
@@ -140,16 +141,16 @@ def create_tables(
     models: Iterable[DatasetState] = (),
     views: Iterable[str] = (),
 ) -> None:
-    """Create the tables of datasets and models, and views by their statements. Raise RuntimeError if that fails."""
+    """Create the tables of datasets and models, and views by their statements. Raise BenchProblem if that fails."""
     tables = [table for dataset in datasets for table in dataset.tables]
     tables += [table for model in models for table in tables_of(model)]
     planned = plan_steps(tables, {}, views={tables[-1].key: tuple(views)})
     if not steps.execute(spark, warehouse, planned, lambda event, **fields: None):
-        raise RuntimeError("the tables could not be created")
+        raise BenchProblem("the tables could not be created")
 
 
-def run_load(spark: SparkSession, warehouse: str, manifest: LoadManifest) -> list[dict[str, Any]]:
-    """Run a load and return its events. Raise RuntimeError with the first error of a load that fails."""
+def run_load(spark: SparkSession, warehouse: str, manifest: LoadManifest) -> dict[str, dict[str, Any]]:
+    """Run a load and return the last event of each dataset by its key. Raise BenchProblem with the first error."""
     events: list[dict[str, Any]] = []
 
     def collect(event: str, **fields: Any) -> None:
@@ -158,5 +159,5 @@ def run_load(spark: SparkSession, warehouse: str, manifest: LoadManifest) -> lis
     attempt = LoadAttempt(spark, warehouse, manifest, collect, threading.Event(), manifest.run_id)
     if attempt.run() != SUCCEEDED:
         errors = [fields["error"] for fields in events if fields.get("error")]
-        raise RuntimeError(errors[0]["message"] if errors else "the load run failed")
-    return events
+        raise BenchProblem(errors[0]["message"] if errors else "the load run failed")
+    return {event["dataset"]: event for event in events if event["event"] == "dataset_finished"}

@@ -1,4 +1,7 @@
-"""The history step beside a yardstick and its peers: one case, or all of them with ``--full``."""
+"""The history step beside a yardstick and its peers, on the same snapshots, in turns.
+
+Measures one case, or those of ``--full``.
+"""
 
 import argparse
 import json
@@ -13,20 +16,23 @@ from bench.runner import Bound, Measure, Run, UsageProblem, number, say
 from elevata.bootstrap.places import relative
 from tests.services.spark_cluster import running_cluster
 
-CASES = ("shallow", "deep", "small", "many", "cluster", "memory", "files")
-USUAL = SHALLOW, DEEP, SMALL = CASES[:3]
-MANY, CLUSTER, MEMORY, FILES = CASES[3:]
+SHALLOW, DEEP, SMALL = "shallow", "deep", "small"
+MANY, CLUSTER, MEMORY, FILES = "many", "cluster", "memory", "files"
+USUAL = (SHALLOW, DEEP, SMALL)
+CASES = (*USUAL, MANY, CLUSTER, MEMORY, FILES)
 SMALL_ROWS = 1000
 MANY_TABLES = 50, 500
 CLUSTER_ROWS = 1_000_000, 20_000_000
 MEMORY_ROWS = 5_000_000
 FILES_LOADS = 100
 EXECUTOR_MEMORY = "1g"
-# Sides with times of one table, or one row.
-PER_TABLE, PER_ROW = ([f"{case}: one of {size:,}" for size in sizes] for case, sizes in (
-    (MANY, MANY_TABLES),
-    (CLUSTER, CLUSTER_ROWS),
-))  # fmt: skip
+
+
+def _one_of(case: str, count: int) -> str:
+    """Return the side with the times of one table or one row of a case that has this many."""
+    return f"{case}: one of {count:,}"
+
+
 BOUNDS = (
     Bound("ours against the limit, depth 5", "deep: ours", "deep: limit", at_most=1.7),
     Bound("four_step against ours, depth 0", "shallow: four_step", "shallow: ours", at_least=3),
@@ -45,8 +51,18 @@ BOUNDS = (
         at_least=4,
     ),
     Bound("delta input of 1,000 keys, seconds", "shallow: delta_input", at_most=4),
-    Bound("500 tables against 50, time per table", PER_TABLE[1], PER_TABLE[0], at_most=1.2),
-    Bound("20,000,000 keys on a cluster against 1,000,000, time per row", PER_ROW[1], PER_ROW[0], at_most=1.5),
+    Bound(
+        "500 tables against 50, time per table",
+        _one_of(MANY, MANY_TABLES[1]),
+        _one_of(MANY, MANY_TABLES[0]),
+        at_most=1.2,
+    ),
+    Bound(
+        "20,000,000 keys on a cluster against 1,000,000, time per row",
+        _one_of(CLUSTER, CLUSTER_ROWS[1]),
+        _one_of(CLUSTER, CLUSTER_ROWS[0]),
+        at_most=1.5,
+    ),
 )
 
 
@@ -56,8 +72,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--changed", type=_per_cent, default=10.0, metavar="PCT", help="rows a load changes; deletes, adds a tenth (10)"
     )
     parser.add_argument("--only", nargs="+", metavar="NAME", help=f"of {', '.join(cases.NAMES)} (all)")
-    parser.add_argument("--full", action="store_true", help="all measures; writes the result file")
-    chosen = f"with --full: only these of {', '.join(CASES)}; FILE keeps what it has of the others"
+    parser.add_argument("--full", action="store_true", help="the cases shallow, deep and small, or those of --cases")
+    chosen = f"of {', '.join(CASES)}; FILE keeps its results of the others"
     parser.add_argument("--cases", nargs="+", choices=CASES, metavar="CASE", help=chosen)
     parser.add_argument("--keep-data", action="store_true", help=f"leave the tables in {relative(PLACE / 'history')}")
 
@@ -72,14 +88,15 @@ def _per_cent(text: str) -> float:
 def check(options: argparse.Namespace) -> None:
     """Check the options, before set-up rather than after: the plan checks that the numbers are consistent."""
     if options.full and options.only:
-        raise UsageProblem("--full measures everything: leave --only out")
+        raise UsageProblem("--full measures all engines: leave --only out")
     if options.cases and not options.full:
         raise UsageProblem("--cases belongs to --full")
     unknown = [name for name in options.only or () if name not in cases.NAMES]
     if unknown:
         raise UsageProblem(f"there is no engine {unknown[0]!r}: choose from {', '.join(cases.NAMES)}")
     options.only = options.only or list(cases.NAMES)
-    options.output = options.output if options.full else None
+    if not options.full and options.output == MEASURE.output:
+        options.output = None  # one case is no result of the repository
     try:
         cases.large_plans(options.rows, options.changed, options.depth)
     except BenchProblem as problem:
@@ -93,13 +110,14 @@ def take(run: Run) -> dict[str, Any]:
     if entries:
         with _bench(run, cases.plans(run.options.rows, run.options.changed, run.options.depth)) as bench:
             cases.make_sources(bench, entries)
-            cases.measure(run, bench, entries, run.options.rounds)
+            cases.build_and_run(run, bench, entries, run.options.rounds)
     if cases.SMALL_TABLES in run.options.only:
         with _bench(run, cases.plans(SMALL_ROWS, run.options.changed, 0)) as bench:
             cases.small_tables(run, bench, run.options.tables)
-    pairs = [(side, cases.SMALL_TABLES if side == cases.DBT_SMALL_TABLES else "ours") for side in run.costs]
-    run.bounds = [Bound(f"{of} / {to}", of, to) for of, to in pairs if of not in ("ours", cases.SMALL_TABLES)]
-    return {}
+    peers = [side for side in (run.costs | run.wrong) if side not in ("ours", cases.SMALL_TABLES)]
+    ours = {cases.DBT_SMALL_TABLES: cases.SMALL_TABLES}
+    run.bounds = [Bound(f"{side} / {ours.get(side, 'ours')}", side, ours.get(side, "ours")) for side in peers]
+    return {"depth": run.options.depth, "changed_pct": run.options.changed}
 
 
 def _bench(run: Run, plans: dict[str, Any], master: str = "") -> Bench:
@@ -125,18 +143,18 @@ def _full(run: Run) -> dict[str, Any]:
             end(case, rows=SMALL_ROWS, tables=options.tables)
         if case == MANY:
             peaks = {}
-            for side, tables in zip(PER_TABLE, MANY_TABLES, strict=True):
+            for tables in MANY_TABLES:
                 with _bench(run, small) as bench:
                     cases.small_tables(run, bench, tables, f"{case} {tables}", peer=False)
                     peaks[tables] = cases.peak(bench, cases.SMALL_TABLES)
-                _per_one(run, side, f"{case} {tables}: {cases.SMALL_TABLES}", tables)
+                _per_one(run, case, cases.SMALL_TABLES, tables)
             end(case, peak_bytes=peaks)
         if case == CLUSTER:
-            for side, rows in zip(PER_ROW, CLUSTER_ROWS, strict=True):
+            for rows in CLUSTER_ROWS:
                 cluster = running_cluster(PLACE / "cluster", memory=EXECUTOR_MEMORY)
                 with cluster as master, _bench(run, cases.plans(rows, options.changed, 0), master) as bench:
                     cases.ours_once(run, bench, f"{case} {rows}")
-                _per_one(run, side, f"{case} {rows}: ours", rows)
+                _per_one(run, case, "ours", rows)
             end(case)
         if case == MEMORY:
             with _bench(run, cases.plans(MEMORY_ROWS, options.changed, 0)) as bench:
@@ -156,14 +174,17 @@ def _large(run: Run, chosen: list[str], end: Any) -> None:
         cases.make_sources(bench, [entry for case in chosen for entry in entries[case]])
         for case in chosen:
             say(f"case {case}")
-            cases.measure(run, bench, entries[case], options.rounds, case)
+            cases.build_and_run(run, bench, entries[case], options.rounds, case)
             end(case, rows=options.rows, depth=0 if case == SHALLOW else options.depth)
 
 
-def _per_one(run: Run, side: str, of: str, count: int) -> None:
-    """Record the times of a side for one table or one row, in milliseconds; a wrong side has none."""
-    if of not in run.wrong:
-        run.costs[side] = [(1000 * seconds / count, 1000 * processor / count) for seconds, processor in run.costs[of]]
+def _per_one(run: Run, case: str, engine: str, count: int) -> None:
+    """Record an engine's times for one of ``count`` tables or rows, in milliseconds, or why the engine is wrong."""
+    side, part = f"{case} {count}: {engine}", _one_of(case, count)
+    if side in run.wrong:
+        run.wrong[part] = run.wrong[side]
+    else:
+        run.costs[part] = [(1000 * seconds / count, 1000 * processor / count) for seconds, processor in run.costs[side]]
 
 
 def _measured_before(run: Run, chosen: list[str]) -> dict[str, Any]:
@@ -174,9 +195,11 @@ def _measured_before(run: Run, chosen: list[str]) -> dict[str, Any]:
     try:
         known = json.loads(path.read_text())
         kept = {case: about for case, about in known["cases"].items() if case not in chosen}
-        for side, seconds in known["seconds"].items():
+        # A file in which no side was recorded has no times.
+        processors = known.get("processor_seconds", {})
+        for side, seconds in known.get("seconds", {}).items():
             if side.partition(":")[0].partition(" ")[0] in kept:
-                processor = known["processor_seconds"][side]
+                processor = processors[side]
                 run.costs[side] = [(value, processor[min(n, len(processor) - 1)]) for n, value in enumerate(seconds)]
         wrong = known.get("wrong", {}).items()
         run.wrong |= {side: reason for side, reason in wrong if side.partition(":")[0].partition(" ")[0] in kept}
@@ -186,12 +209,11 @@ def _measured_before(run: Run, chosen: list[str]) -> dict[str, Any]:
 
 
 MEASURE = Measure(
-    "history",
-    "Measure the history step beside a yardstick and its peers, on the same snapshots, in turns.",
     take,
     sizes={"rows": 1_000_000, "tables": 100},
     rounds=5,
     bounds=BOUNDS,
     options=options,
     check=check,
+    file="results.json",
 )

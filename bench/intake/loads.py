@@ -7,11 +7,13 @@ from pyspark.sql import SparkSession
 
 from bench.history.dataset import Dataset, create_tables, run_load
 from bench.history.plan import load_time
+from bench.processes.postgres import private_postgres
+from bench.runner import Run, say
 from loader.contract.manifest.loads import LoadManifest, RawcoreLoad
 from loader.contract.manifest.sources import DatabaseSpec
 from loader.domain.engines import engine_of
 from loader.engine.tables.tables import DeltaTable
-from metadata.domain.sources.database_locations import DatabasePlace
+from metadata.domain.sources.database_locations import DatabasePlace, parse_database
 
 KEY, WATERMARK, PARTITIONS = "id", "changed_at", 2
 # Column -> type in PostgreSQL, type in the contract, value by the row's number n.
@@ -28,6 +30,22 @@ COLUMNS = {
     "born_on": ("date", "date", "date '1950-01-01' + (n % 20000)::integer"),
     WATERMARK: ("timestamptz NOT NULL", "timestamp", "timestamptz '2020-01-01 00:00+00' + n * interval '1 second'"),
 }
+
+
+def filled_server(run: Run, rows: int) -> tuple[psycopg.Connection, DatabasePlace]:
+    """Start a PostgreSQL with ``rows`` rows in the table ``item``; return a connection and its place.
+
+    Both end with the run.
+    """
+    # The session holds this process to the cores of an engine; the server that starts after it inherits them.
+    _ = run.spark
+    url = run.enter(private_postgres(run.folder / "postgres"))
+    place = parse_database(url.replace("postgres://", "postgresql://"))
+    named = {"host": place.host, "port": place.port, "user": place.user, "dbname": place.name}
+    server = run.enter(psycopg.connect(**named, autocommit=True))
+    say(f"{rows:,} rows")
+    fill(server, rows)
+    return server, place
 
 
 def fill(server: psycopg.Connection, rows: int) -> None:
@@ -81,9 +99,7 @@ class Item:
         raw = self.dataset.raw_load("item", "table", **source)
         run_id = f"{self.dataset.name}-{self._loads}"
         manifest = LoadManifest(run_id, load_time(self._loads), 1, (raw,), rawcore)
-        events = run_load(self._spark, self._warehouse, manifest)
-        ended = (e for e in events if e["event"] == "dataset_finished" and e["dataset"] == raw.dataset)
-        return next(ended)["counts"]
+        return run_load(self._spark, self._warehouse, manifest)[raw.dataset]["counts"]
 
 
 def load_plainly(spark: SparkSession, place: DatabasePlace, rows: int, folder: str) -> None:

@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import psycopg
-
-from bench.intake.loads import Item, change, fill, load_plainly
-from bench.processes.postgres import private_postgres
-from bench.runner import Bound, Measure, Run, require, say
-from metadata.domain.sources.database_locations import parse_database
+from bench.intake.loads import Item, change, filled_server, load_plainly
+from bench.runner import Bound, Measure, Run, require
 
 PLAIN, INTAKE, FULL, INCREMENTAL = "plain Spark", "intake to raw", "full load", "incremental load"
 WARM_UP_ROWS = 10_000
@@ -15,12 +11,7 @@ WARM_UP_ROWS = 10_000
 
 def take(run: Run) -> dict[str, Any]:
     rows, changed, plain = run.options.rows, run.options.changed, str(run.folder / "plain")
-    url = run.enter(private_postgres(run.folder / "postgres"))
-    place = parse_database(url.replace("postgres://", "postgresql://"))
-    named = {"host": place.host, "port": place.port, "user": place.user, "dbname": place.name}
-    server = run.enter(psycopg.connect(**named, autocommit=True))
-    say(f"{rows:,} rows")
-    fill(server, rows)
+    server, place = filled_server(run, rows)
     whole = Item(run.spark, run.warehouse, place, "whole")
     for _ in run.rounds():
         run.timed(PLAIN, lambda: load_plainly(run.spark, place, rows, plain))
@@ -39,8 +30,6 @@ def take(run: Run) -> dict[str, Any]:
 
 
 MEASURE = Measure(
-    "intake",
-    "Load a table of PostgreSQL into raw, and its changes into history.",
     take,
     sizes={"rows": 5_000_000, "changed": 10_000},
     rounds=3,

@@ -52,14 +52,14 @@ def _stat(process: int) -> list[str] | None:
 
 
 class Measured:
-    """Measured cost; the fields are set when the ``measure`` block ends."""
+    """Measured cost; the fields are set when the ``metered`` block ends."""
 
     seconds: float
     cpu_seconds: float
 
 
 @contextmanager
-def measure(spark) -> Iterator[Measured]:
+def metered(spark) -> Iterator[Measured]:
     """Measure the cost of the block, after a garbage collection, so that every load starts with a clean heap."""
     spark._jvm.System.gc()
     measured, root = Measured(), os.getpid()

@@ -43,30 +43,30 @@ def fill(size: Size, say: Any = lambda line: None) -> Control:
     """Fill an empty, migrated control database; the same size gives the same rows except for times."""
     now, began = timezone.now(), monotonic()
 
-    def told(what: str) -> None:
+    def report_progress(what: str) -> None:
         say(f"{monotonic() - began:5.1f} s  {what}")
 
     roles = {role.value: [role] for role in Role} | {"everything": list(Role)}
     people: dict[str, Any] = {name: ensure_user(name=name, roles=some) for name, some in roles.items()}
     more = [ensure_user(name=f"editor-{number}", roles=[Role.EDITOR]) for number in range(size.people)]
     people["editors"] = [people["editor"], *more]
-    rawcore = describe(size, people["everything"], told)
+    rawcore = describe(size, people["everything"], report_progress)
     log_edits(rawcore, people["editors"], size, now=now)
-    told("change log")
+    report_progress("change log")
     environment = current_environment()
     pending = apply(environment, size)
     add_columns(pending, people["editor"])
-    told("applied state, observations, pending changes")
+    report_progress("applied state, observations, pending changes")
     states = dataset_states()
     decide(environment, states, [people[name] for name in ("editor", "approver", "operator")], size, now=now)
     test, _ = Environment.objects.get_or_create(name="test", defaults={"warehouse": "/warehouse/test"})
     first_day = everything_anew(test, states, people["editor"])
-    told("reports, executions")
+    report_progress("reports, executions")
     everything = build_report(environment=environment, user=people["editor"])
-    told("the report of everything")
+    report_progress("the report of everything")
     busy = load(environment, states, people["operator"], size, now=now)
     refresh_findings()
-    told("load runs, findings about metadata")
+    report_progress("load runs, findings about metadata")
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE")

@@ -23,12 +23,10 @@ def take(run: Run) -> dict[str, Any]:
     served = run.enter(web(control.people["everything"], run.folder))
     document["pages"] = times.of_pages(served, control, all_pages, options.rounds)
     document["paint"] = [] if options.no_paint else times.of_paint(served, all_pages, max(3, options.rounds // 4))
-    return document | {"measures": results.held(document)}
+    return document | {"bounds": results.evaluate(document)}
 
 
 MEASURE = Measure(
-    "web",
-    "Measure every page in front of a large invented control database.",
     take,
     sizes={"datasets": Size.datasets, "seed": Size.seed, "no_paint": False},
     rounds=20,

@@ -42,7 +42,7 @@ _TO_THE_HUB = 3
 _FED_BY = 3
 
 
-def describe(size: Size, person: Any, told: Callable[[str], None]) -> list[TargetDataset]:
+def describe(size: Size, person: Any, report_progress: Callable[[str], None]) -> list[TargetDataset]:
     """Write systems, sources, generated targets, references and marts; return rawcore, whose first one is the hub."""
     with acting_as(person):
         shorts = SYSTEMS[: max(1, min(len(SYSTEMS), size.sources // 3))]
@@ -52,20 +52,20 @@ def describe(size: Size, person: Any, told: Callable[[str], None]) -> list[Targe
         ]
         for number in range(size.sources):
             import_and_generate(system=systems[number % len(systems)], **_source(number, size.columns))
-        told("sources and their targets")
+        report_progress("sources and their targets")
         rows = TargetDataset.objects.filter(schema__layer="rawcore", history_of=None).order_by("generated_from_id")
         rawcore = list(rows.select_related("schema", "generated_from__system"))
         for number, child in enumerate(rawcore):
             for parent in (rawcore[parent] for parent in parents(number)):
                 key = parent.columns.get(key_ordinal=1)
                 create_reference(child=child, parent=parent, pairs=[(child.columns.get(name=key.name), key)])
-        told("references")
+        report_progress("references")
         serving = size.marts // 2
         bizcore = _marts(ensure_schema("bizcore"), rawcore, size.marts - serving, size.columns)
         for dataset in _marts(ensure_schema("serving"), bizcore, serving, size.columns):
             link = f"https://bi.example.org/{dataset.name}"
             create_exposure(dataset=dataset, name=dataset.name, kind="dashboard", owner="finance", link=link)
-        told("marts")
+        report_progress("marts")
     return rawcore
 
 

@@ -19,7 +19,7 @@ from tests.elevata.web.addresses import Addresses
 from tests.elevata.web.routes import RULES
 
 # Not pages: their responses do not come from the database, or there are none for the open report.
-_NOT_ASKED = ("sign_in", "healthz", "api-report-sql", "report_sql_file")
+_NOT_MEASURED = ("sign_in", "healthz", "api-report-sql", "report_sql_file")
 # Objects without an example in the routes are not measured.
 _REFUSED = 400
 
@@ -54,7 +54,7 @@ def _of_routes(control: Control) -> Iterator[Page]:
     addresses = Addresses(control.dataset, person, lambda: Preview.objects.get(report=report), given)
     for name, rule in RULES.items():
         nothing = all(isinstance(status, int) and status >= _REFUSED for status in (rule.reader, rule.operator))
-        if rule.method == "get" and name not in _NOT_ASKED and not nothing:
+        if rule.method == "get" and name not in _NOT_MEASURED and not nothing:
             yield Page(name, f"{addresses[name]}?{urlencode(rule.data)}" if rule.data else addresses[name])
 
 
@@ -107,8 +107,8 @@ def signed_in(person: Any) -> Client:
 def statements(client: Client, page: Page) -> list[str]:
     """Return the SQL statements of a page at its first request."""
     cache.clear()
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         answer = client.get(page.address)
     if answer.status_code >= _REFUSED:
         raise BenchProblem(f"{page.name} at {page.address} answers {answer.status_code}")
-    return [query["sql"] for query in asked.captured_queries]
+    return [query["sql"] for query in queries.captured_queries]

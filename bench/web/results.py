@@ -1,4 +1,4 @@
-"""Measures of the web app, and their tables for the docs."""
+"""Bounds of the web app, and tables of the results for the docs."""
 
 from typing import Any
 
@@ -29,8 +29,8 @@ FILES = {
 _SLOWEST = 12
 
 
-def held(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return every measure with its worst value, and if it was met."""
+def evaluate(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return every bound with its worst value, and if it is met."""
     shells = [page for page in document["pages"] if is_shell(page)]
     limited = frozenset().union(*(routes for routes, _ in LIMITS.values()))
     pages = [page for page in shells if page["route"] not in limited]
@@ -46,7 +46,7 @@ def held(document: dict[str, Any]) -> list[dict[str, Any]]:
         slowest = max(document["paint"], key=lambda page: page["median_ms"])
         results.append(
             {
-                "measure": "first contentful paint, the slowest page's median",
+                "bound": "first contentful paint, the slowest page's median",
                 "wanted": f"< {PAINT_MS} ms",
                 "value": f"{slowest['median_ms']} ms ({slowest['page']})",
                 "met": slowest["median_ms"] < PAINT_MS,
@@ -59,7 +59,7 @@ def _server(pages: list[dict[str, Any]], name: str, what: str, limit: int = SERV
     worst = max(pages, key=lambda page: page[name])
     over = sum(page[name] >= limit for page in pages)
     return {
-        "measure": f"{what}, slowest page",
+        "bound": f"{what}, slowest page",
         "wanted": f"< {limit} ms",
         "value": f"{worst[name]} ms ({worst['page']})" + (f"; {over} are over it" if over else ""),
         "met": not over,
@@ -76,10 +76,10 @@ def as_markdown(document: dict[str, Any]) -> str:
     shells = sorted((page for page in pages if is_shell(page)), key=lambda page: -page["busy_ms"])
     parts = [page for page in pages if not is_shell(page)]
     paint = {entry["page"]: entry for entry in document.get("paint", ())}
-    lines = ["| measure | wanted | measured | |", "|---|---|---|---|"]
+    lines = ["| bound | wanted | measured | |", "|---|---|---|---|"]
     lines += [
-        f"| {row['measure']} | {row['wanted']} | {row['value']} | {'met' if row['met'] else '**missed**'} |"
-        for row in document["measures"]
+        f"| {row['bound']} | {row['wanted']} | {row['value']} | {'met' if row['met'] else '**missed**'} |"
+        for row in document["bounds"]
     ]
     lines += ["", f"The {_SLOWEST} slowest and the principal pages (all are in `bench/web_results.json`):", ""]
     lines += ["| page | queries | processor | median | p95 | kB | first paint |", "|---|---|---|---|---|---|---|"]

@@ -134,8 +134,8 @@ def of_paint(web: Web, pages: list[Page], repeats: int) -> list[dict[str, Any]]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(program), args=flags)
         _paint(browser, web, pages[0])  # the browser's own beginnings
-        asked = [page for page in pages if page.route in PRINCIPAL]
-        times = {page.name: [_paint(browser, web, page) for _ in range(repeats)] for page in asked}
+        principal = [page for page in pages if page.route in PRINCIPAL]
+        times = {page.name: [_paint(browser, web, page) for _ in range(repeats)] for page in principal}
         browser.close()
     return [{"page": name} | spread(painted) for name, painted in times.items()]
 
@@ -145,16 +145,16 @@ def _paint(browser: Any, web: Web, page: Page) -> float:
     context.add_cookies([{"name": "sessionid", "value": web.session, "url": web.address}])
     opened = context.new_page()
     opened.goto(f"{web.address}{page.address}")
-    painted = _asked(opened, _PAINTED, 200)
+    painted = _poll(opened, _PAINTED, 200)
     if painted is None:
         raise BenchProblem(f"{page.name} paints nothing")
     opened.wait_for_load_state()
-    _asked(opened, _IS_LOADED, 1200)
+    _poll(opened, _IS_LOADED, 1200)
     context.close()
     return painted
 
 
-def _asked(opened: Any, question: str, times: int) -> Any:
+def _poll(opened: Any, question: str, times: int) -> Any:
     """Ask a page until it answers; from here, because the pages' content policy permits no waiting inside them."""
     for _ in range(times):
         if answer := opened.evaluate(question):

@@ -51,7 +51,6 @@ class Derivation:
             for ordinal, each in zip(ordinals, self.described.columns, strict=True)
         ]
         self._link_columns(rows)
-        self.model = TargetDataset.objects.select_related("schema").get(pk=self.model.pk)
         return self.changes
 
     def _matches(self) -> dict[ModelColumn, TargetColumn]:

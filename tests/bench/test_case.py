@@ -1,13 +1,12 @@
-"""Taking turns: what is counted, what is put back, what leaves."""
+"""Rounds of engines: order, counted loads, failures."""
 
 from argparse import Namespace
 from pathlib import Path
 
 from bench.history.case import Entry, difference, run_case
 from bench.history.cases import plain_entries
-from bench.history.measure import MEASURE
 from bench.processes.workers import Failed
-from bench.runner import Run
+from bench.runner import Run, measure_named
 
 RIGHT = {"versions": 12, "open": 10, "checksum": "7"}
 
@@ -39,7 +38,7 @@ class Played:
 
 
 def ran(bench: Played, entries: list[Entry], rounds: int, case: str = "", **wrong: str) -> Run:
-    run = Run(MEASURE, Namespace(), Path())
+    run = Run(measure_named("history"), Namespace(), Path())
     run.wrong |= wrong
     run_case(run, bench, entries, rounds, case)
     return run

@@ -43,11 +43,28 @@ def test_command_without_a_measure_measures_the_history_step_of_all_engines():
     assert (options.only, options.rows, options.depth, options.changed) == (list(NAMES), 1_000_000, 5, 10.0)
 
 
-@pytest.mark.parametrize("name", sorted(set(runner.MODULES) - {"web", "api"}))
+@pytest.mark.parametrize("name", sorted(runner.MODULES))
 def test_every_measure_has_its_sizes_as_options(name):
     measure, options = runner.parse([name])
     assert measure.name == name
+    assert measure.description
     assert {size: getattr(options, size) for size in measure.sizes} == dict(measure.sizes)
+
+
+def test_history_step_without_full_writes_only_a_chosen_file(tmp_path):
+    assert runner.parse([])[1].output is None
+    assert runner.parse(["--output", str(tmp_path / "r.json")])[1].output == tmp_path / "r.json"
+    assert runner.parse(["--full"])[1].output == ROOT / "bench" / "results.json"
+
+
+def test_error_of_the_program_is_written_to_the_log(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "PLACE", tmp_path)
+    monkeypatch.setattr(runner, "LOG", tmp_path / "logs" / "bench.log")
+    broken = Measure(lambda run: {}["rows"], name="broken")
+    monkeypatch.setattr(runner, "parse", lambda _: (broken, Namespace(output=None)))
+    assert runner.main([]) == 1
+    assert "KeyError: 'rows' (an error of the program: see " in capsys.readouterr().err
+    assert "Traceback" in (tmp_path / "logs" / "bench.log").read_text()
 
 
 def test_help_names_the_engines():
@@ -71,14 +88,12 @@ def test_result_has_counted_rounds_and_bounds_without_the_first_round(capsys, tm
         return {"rows_read": 7}
 
     bounds = (Bound("ours / peer", "ours", "peer", 1.2),)
-    measure = Measure("tried", "Try.", take, {"rows": 3}, rounds=2, bounds=bounds)
+    measure = Measure(take, {"rows": 3}, rounds=2, bounds=bounds)
     monkeypatch.setattr(runner, "PLACE", tmp_path / "place")
     monkeypatch.setattr(runner, "parse", lambda _: (measure, Namespace(rows=3, rounds=2, output=tmp_path / "r.json")))
     assert runner.main([]) == 0
     written = json.loads((tmp_path / "r.json").read_text())
     assert (written["rows"], written["rows_read"]) == (3, 7)
     assert written["seconds"] == {"ours": [2.0, 3.0], "peer": [2.0, 2.0]}
-    assert written["measures"] == {
-        "ours / peer": {"value": 1.25, "by_processor": 1.0, "wanted": "<= 1.2", "met": False}
-    }
-    assert "ours / peer  <= 1.2  1.250   1.000  MISSED" in capsys.readouterr().out
+    assert written["bounds"] == {"ours / peer": {"value": 1.25, "by_processor": 1.0, "wanted": "<= 1.2", "met": False}}
+    assert "ours / peer  <= 1.2     1.250   1.000  MISSED" in capsys.readouterr().out

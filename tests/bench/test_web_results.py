@@ -1,4 +1,4 @@
-"""Measures of the web app, from what was measured."""
+"""Bounds of the web app, and tables of its results."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from bench.problem import BenchProblem
 from bench.report import write_into
-from bench.web.results import as_markdown, held
+from bench.web.results import as_markdown, evaluate
 from bench.web.times import percentile
 
 
@@ -17,23 +17,23 @@ def page(name: str, milliseconds: int, route: str = "") -> dict:
 
 def document(*pages: dict, paint: int = 400) -> dict:
     content = {"pages": list(pages), "paint": [{"page": pages[0]["page"], "median_ms": paint, "p95_ms": paint}]}
-    return content | {"measures": held(content)}
+    return content | {"bounds": evaluate(content)}
 
 
-def test_measure_names_the_slowest_page_over_the_limit():
-    server, *_ = document(page("home", 80), page("drift_page", 310))["measures"]
+def test_bound_names_the_slowest_page_over_the_limit():
+    server, *_ = document(page("home", 80), page("drift_page", 310))["bounds"]
     assert (server["met"], server["value"]) == (False, "310 ms (drift_page); 1 are over it")
 
 
-def test_measure_excludes_parts_loaded_after_a_page():
-    server, *_ = document(page("home", 80), page("report_status", 4000))["measures"]
+def test_bound_excludes_parts_loaded_after_a_page():
+    server, *_ = document(page("home", 80), page("report_status", 4000))["bounds"]
     assert (server["met"], server["value"]) == (True, "80 ms (home)")
 
 
 def test_search_lineage_health_and_charts_have_limits_of_their_own():
     pages = [page("search", 210), page("column_lineage", 400), page("health_page", 290), page("run_charts", 310)]
-    measures = document(page("home", 80), *pages)["measures"]
-    assert [(row["measure"].partition(":")[0], row["wanted"], row["met"]) for row in measures] == [
+    bounds = document(page("home", 80), *pages)["bounds"]
+    assert [(row["bound"].partition(":")[0], row["wanted"], row["met"]) for row in bounds] == [
         ("1 pages and API answers", "< 300 ms", True),
         ("1 pages and API answers", "< 300 ms", True),
         ("search", "< 200 ms", False),
@@ -44,8 +44,8 @@ def test_search_lineage_health_and_charts_have_limits_of_their_own():
     ]
 
 
-def test_measure_takes_the_slowest_paint():
-    assert [measure["met"] for measure in document(page("home", 80), paint=1200)["measures"]] == [True, True, False]
+def test_bound_takes_the_slowest_paint():
+    assert [bound["met"] for bound in document(page("home", 80), paint=1200)["bounds"]] == [True, True, False]
 
 
 def test_tables_tell_pages_and_parts_apart():

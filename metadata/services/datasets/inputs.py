@@ -12,7 +12,7 @@ from metadata.services.rows.row_changes import remove, store, store_all
 def link_dataset(dataset: TargetDataset, inputs: Iterable[SourceDataset | TargetDataset]) -> bool:
     """Set the dataset's input rows; return True if they differed."""
     wanted = list(inputs)
-    existing = {item.read_dataset: item for item in dataset.inputs.all()}
+    existing = {item.read_dataset: item for item in dataset.inputs.select_related("source", "upstream")}
     if list(existing) == wanted:
         return False
     if dataset in wanted:

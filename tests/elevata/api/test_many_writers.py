@@ -1,10 +1,13 @@
 """Fifty programs or browsers that edit one dataset at once, on PostgreSQL: nothing is lost, nobody waits for ever."""
 
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import httpx
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client as DjangoClient
 
 from elevata.accounts.actors import acting_as
@@ -13,6 +16,7 @@ from elevata.accounts.services.tokens import create_token
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services import chain
 from elevata.audit.services.verification import verify_chain
+from metadata.models import TargetColumn
 from metadata.services.datasets.targets import create_target_column
 from tests.architecture.world import customers, person
 from tests.elevata.web.forms import form_of
@@ -20,90 +24,99 @@ from tests.elevata.web.forms import form_of
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]
 # Five programs want each column: who comes second reads again, and none waits for long.
 CLIENTS, COLUMNS, EDITS = 50, 10, 2
+WORDS = sorted(f"w{number}.{turn}" for number in range(CLIENTS) for turn in range(EDITS))
 
 
-def _edit_until_done(address: str, token: str, number: int) -> list[int]:
-    """Add a word to what the column says now, again from the start whenever somebody else came first."""
-    answers = []
-    with httpx.Client(headers={"Authorization": f"Token {token}"}, timeout=120) as client:
+def columns_of(author: User) -> list[TargetColumn]:
+    """Create a dataset with the columns that all clients edit."""
+    dataset = customers(author)
+    with acting_as(author):
+        return [
+            create_target_column(dataset=dataset, name=f"note_{number}", type="string", inputs=[])
+            for number in range(COLUMNS)
+        ]
+
+
+def edited(edit: Callable[[int, str], int], conflict: int) -> list[int]:
+    """Edit by all clients at once; return the statuses of all answers.
+
+    ``edit`` gets the number of a client and the word to add. It is repeated when its answer is ``conflict``: somebody
+    else came first.
+    """
+
+    def edits_of(number: int) -> list[int]:
+        answers = []
         for turn in range(EDITS):
-            while True:
-                seen = client.get(address)
-                text = f"{seen.json()['description']} w{number}.{turn}"
-                tag = {"If-Match": seen.headers["ETag"]}
-                answers.append(client.patch(address, json={"description": text}, headers=tag).status_code)
-                if answers[-1] != 412:
-                    break
-    return answers
+            answers.append(edit(number, f"w{number}.{turn}"))
+            while answers[-1] == conflict:
+                answers.append(edit(number, f"w{number}.{turn}"))
+        return answers
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return [status for answers in pool.map(edits_of, range(CLIENTS)) for status in answers]
+
+
+def words_in(text: str) -> list[str]:
+    return sorted(re.findall(r"w\d+\.\d+", text))
+
+
+def check_edits(columns: list[TargetColumn], before: int) -> None:
+    """Check that each word is stored once and logged since there were ``before`` entries."""
+    stored = TargetColumn.objects.filter(pk__in=[column.pk for column in columns])
+    assert words_in(" ".join(stored.values_list("description", flat=True))) == WORDS
+    assert ChangeLogEntry.objects.count() - before == len(WORDS)
+    chain.seal(wait=True)
+    assert verify_chain().intact
 
 
 @pytest.mark.nightly
 def test_concurrent_edits_of_fifty_programs_are_all_stored_and_logged(live_server):
     author = person("ada", Role.EDITOR)
-    dataset = customers(author)
-    with acting_as(author):
-        columns = [
-            create_target_column(dataset=dataset, name=f"note_{number}", type="string", inputs=[])
-            for number in range(COLUMNS)
-        ]
+    columns = columns_of(author)
     tokens = [create_token(user=author, name=f"program {number}")[1] for number in range(CLIENTS)]
     before = ChangeLogEntry.objects.count()
-    addresses = [f"{live_server.url}/api/v1/columns/{columns[number % COLUMNS].key}/" for number in range(CLIENTS)]
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        answers = list(pool.map(_edit_until_done, addresses, tokens, range(CLIENTS)))
-    assert {status for some in answers for status in some} <= {200, 412}
-    text = " ".join(dataset.columns.values_list("description", flat=True))
-    words = re.findall(r"w\d+\.\d+", text)
-    assert sorted(words) == sorted(f"w{number}.{turn}" for number in range(CLIENTS) for turn in range(EDITS))
-    assert ChangeLogEntry.objects.count() - before == CLIENTS * EDITS
-    chain.seal(wait=True)
-    assert verify_chain().intact
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(httpx.Client(headers={"Authorization": f"Token {token}"}, timeout=120))
+            for token in tokens
+        ]
 
+        def add(number: int, word: str) -> int:
+            address = f"{live_server.url}/api/v1/columns/{columns[number % COLUMNS].key}/"
+            seen = clients[number].get(address)
+            change, tag = {"description": f"{seen.json()['description']} {word}"}, {"If-Match": seen.headers["ETag"]}
+            return clients[number].patch(address, json=change, headers=tag).status_code
 
-def _edit_pages_until_done(address: str, cookies: dict[str, str], number: int) -> list[int]:
-    """Add a word to the description in a column's form, now and again from the start if somebody else came first."""
-    answers = []
-    with httpx.Client(cookies=cookies, timeout=300) as browser:
-        for turn in range(EDITS):
-            while True:
-                page = browser.get(address)
-                assert page.status_code == 200, page.text[:500]
-                fields: dict = dict(form_of(page.text, having="version"))
-                fields["description"] = f"{fields['description'][0]} w{number}.{turn}"
-                sent = browser.post(address, data=fields, headers={"Referer": address})
-                answers.append(sent.status_code)
-                if answers[-1] != 409:
-                    break
-    return answers
+        assert set(edited(add, 412)) <= {200, 412}
+    check_edits(columns, before)
 
 
 @pytest.mark.nightly
 def test_edits_of_fifty_browsers_at_once_are_all_stored_and_logged(live_server):
     """Each has a session of its own; the last one reads what all have written."""
-    author = person("ada", Role.EDITOR)
-    dataset = customers(author)
-    with acting_as(author):
-        columns = [
-            create_target_column(dataset=dataset, name=f"note_{number}", type="string", inputs=[])
-            for number in range(COLUMNS)
-        ]
+    columns = columns_of(person("ada", Role.EDITOR))
+    addresses = [f"{live_server.url}/columns/{column.key}/edit/" for column in columns]
     cookies = []
     for number in range(CLIENTS):
         client = DjangoClient()
         client.force_login(person(f"editor-{number}", Role.EDITOR))
         cookies.append({name: morsel.value for name, morsel in client.cookies.items()})
     before = ChangeLogEntry.objects.count()
-    addresses = [f"{live_server.url}/columns/{columns[number % COLUMNS].key}/edit/" for number in range(CLIENTS)]
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        answers = list(pool.map(_edit_pages_until_done, addresses, cookies, range(CLIENTS)))
-    assert {status for some in answers for status in some} <= {302, 409}
-    expected = sorted(f"w{number}.{turn}" for number in range(CLIENTS) for turn in range(EDITS))
-    pages = " ".join(httpx.get(address, cookies=cookies[0], timeout=60).text for address in addresses[:COLUMNS])
-    assert sorted(set(re.findall(r"w\d+\.\d+", pages))) == expected
-    assert sorted(re.findall(r"w\d+\.\d+", " ".join(dataset.columns.values_list("description", flat=True)))) == expected
-    assert ChangeLogEntry.objects.count() - before == CLIENTS * EDITS
-    chain.seal(wait=True)
-    assert verify_chain().intact
+    with ExitStack() as stack:
+        browsers = [stack.enter_context(httpx.Client(cookies=each, timeout=300)) for each in cookies]
+
+        def add(number: int, word: str) -> int:
+            address, browser = addresses[number % COLUMNS], browsers[number]
+            page = browser.get(address)
+            assert page.status_code == 200, page.text[:500]
+            fields: dict = dict(form_of(page.text, having="version"))
+            fields["description"] = f"{fields['description'][0]} {word}"
+            return browser.post(address, data=fields, headers={"Referer": address}).status_code
+
+        assert set(edited(add, 409)) <= {302, 409}
+        pages = " ".join(browsers[0].get(address).text for address in addresses)
+    assert sorted(set(words_in(pages))) == WORDS
+    check_edits(columns, before)
 
 
 def test_concurrent_role_changes_of_one_user_succeed_only_once(live_server):

@@ -22,7 +22,7 @@ from tests.architecture.world import person
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, SystemFactory
 from tests.loader.factories import LoadRunFactory
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 
 MINUTE = timedelta(minutes=1)
 

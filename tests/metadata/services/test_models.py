@@ -1,6 +1,8 @@
 """Models: columns and lineage that follow from a SELECT, and models that follow what they read."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from elevata.core.errors import MetadataError
 from metadata.models import ColumnInput, TargetColumn, TargetDataset
@@ -409,6 +411,23 @@ def test_new_model_is_stored_with_a_limited_number_of_queries(orders, bizcore, d
         sales = model(bizcore)
     ReferenceFactory(child=sales, parent=orders, role_name="order")
     assert [row.name for row in sales.columns.all()] == ["id", "customer", "twice"]
+
+
+def test_number_of_queries_of_following_is_the_same_for_any_number_of_inputs(orders, bizcore) -> None:
+    def queries_of_a_rename(number: int) -> int:
+        names = [f"{number}_{place}" for place in range(number)]
+        read = [TargetDatasetFactory(schema=orders.schema, name=f"read_{name}") for name in names]
+        for dataset in read:
+            TargetColumnFactory(dataset=dataset, name="id", data_type="bigint", nullable=False, key_ordinal=1)
+            TargetColumnFactory(dataset=dataset, name="note")
+        joins = "".join(f" JOIN {dataset} AS d{place} ON d{place}.id = o.id" for place, dataset in enumerate(read))
+        model(bizcore, f"sales_{number}", f"SELECT o.id, d0.note FROM rawcore.orders AS o{joins}")
+        note = column(read[0], "note")
+        with CaptureQueriesContext(connection) as queries:
+            lifecycle.rename_column(column=note, expected_version=note.version, name="remark")
+        return len(queries)
+
+    assert queries_of_a_rename(4) == queries_of_a_rename(1)
 
 
 # --- dependents, before a decision --------------------------------------------------------------
