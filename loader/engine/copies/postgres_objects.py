@@ -164,8 +164,7 @@ class KeptObjects:
             if not connection.tried(f"ALTER TABLE {name} ADD CONSTRAINT {constraint} {text}"):
                 warnings.append(f"of {table} the constraint {constraint} was left out, which does not fit any more")
         for text, index in self.indexes:
-            moved = _on_table(text, name)
-            if not connection.tried(moved):
+            if not connection.tried(text):
                 warnings.append(f"of {table} the index {schema}.{index} was left out, which does not fit any more")
         return warnings + self._restore_views(connection, table)
 
@@ -226,13 +225,6 @@ def _grant(connection: Statements, relation: str, granted: Iterable[str]) -> lis
 
 def _option(grantable: str) -> str:
     return " WITH GRANT OPTION" if grantable == "true" else ""
-
-
-def _on_table(definition: str, name: str) -> str:
-    """Return the definition of an index on the table that has this quoted name now."""
-    head, _, rest = definition.partition(" ON ")
-    _, _, method = rest.partition(" USING ")
-    return f"{head} ON {name} USING {method}"
 
 
 def _parts(table: str) -> tuple[str, str]:

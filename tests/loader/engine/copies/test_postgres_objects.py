@@ -12,6 +12,7 @@ from loader.contract.manifest.copies import CopyColumn, CopyTarget
 from loader.contract.manifest.sources import DatabaseSpec
 from loader.contract.refusals import Refusal
 from loader.engine.copies.postgres import _SESSION, PostgresCopy
+from loader.engine.copies.postgres_objects import KeptObjects
 from metadata.domain.copies import INCLUDE, JDBC, REPLACE
 from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.harness import stable
@@ -199,6 +200,28 @@ def test_grant_of_a_view_that_is_left_out_is_named(database, copier):
         copy._swap()
     (warning,) = copy.warnings
     assert warning.startswith("of the view mart.own a grant or comment was left out: COMMENT ON COLUMN")
+
+
+def test_objects_whose_names_need_quotes_are_created_again(database):
+    table, column = 'mart."order ""X"""', '"say ""x"""'
+    database.execute(
+        f"CREATE TABLE {table} ({column} text, \"Id\" integer CHECK (\"Id\" >= 0));"
+        f'CREATE INDEX "i ON USING" ON {table} ({column}) WHERE "Id" > 1;'
+        f'CREATE VIEW mart."v ON {{}}" AS SELECT "Id" AS "a ""b" FROM {table};'
+        f"COMMENT ON COLUMN {table}.{column} IS 'it''s {{}} %';"
+        f'GRANT SELECT ON {table} TO reader; GRANT UPDATE ("Id") ON {table} TO reader'
+    )
+    connection, name = Plain(database), 'mart.order "X"'
+    with database.transaction():
+        objects = KeptObjects.of(connection, name)
+        objects.drop_views(connection, "bi")
+        database.execute(f"DROP TABLE {table}")
+        database.execute(f'CREATE TABLE {table} ({column} text, "Id" integer)')
+        assert objects.restore(connection, name, "bi") == []
+    with database.transaction():
+        assert KeptObjects.of(connection, name) == objects
+    assert len(objects.indexes) == len(objects.views) == len(objects.constraints) == 1
+    assert len(objects.granted) == 3
 
 
 def test_trigger_that_is_left_out_is_named(database, copier):
