@@ -426,7 +426,7 @@ def opened(session: SparkSession, target: CopyTarget, rows: CopiedRows, phase: P
         state = f" (SQLSTATE {error.state})" if error.state else ""
         raise Refusal(
             "COPY_FAILED",
-            f"{target.table} in {place}: {first}{state}",
+            f"{target.table} in {place} was not copied: {first}{state}",
             hint="The target was left as it was, and the copy is made again by itself.",
         ) from None
     finally:

@@ -142,7 +142,7 @@ class DirectFiles(TableFiles):
     def added_rows(self, before: int) -> DataFrame:
         """Return the rows of files that an earlier version does not have.
 
-        Rows whose mark as deleted was taken back are not among them.
+        Rows whose mark as deleted was removed since are not among them.
         """
         earlier = {file.path() for file in self._at(before).all}
         return self.frame([file for file in self.all if file.path() not in earlier])
