@@ -205,7 +205,7 @@ def test_grant_of_a_view_that_is_left_out_is_named(database, copier):
 def test_objects_whose_names_need_quotes_are_created_again(database):
     table, column = 'mart."order ""X"""', '"say ""x"""'
     database.execute(
-        f"CREATE TABLE {table} ({column} text, \"Id\" integer CHECK (\"Id\" >= 0));"
+        f'CREATE TABLE {table} ({column} text, "Id" integer CHECK ("Id" >= 0));'
         f'CREATE INDEX "i ON USING" ON {table} ({column}) WHERE "Id" > 1;'
         f'CREATE VIEW mart."v ON {{}}" AS SELECT "Id" AS "a ""b" FROM {table};'
         f"COMMENT ON COLUMN {table}.{column} IS 'it''s {{}} %';"
