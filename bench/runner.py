@@ -41,6 +41,7 @@ MODULES = {
     "feeds": "bench.feeds",
     "quality": "bench.quality",
     "models": "bench.models",
+    "copies": "bench.copies",
     "web": "bench.web.measure",
     "api": "bench.api",
 }

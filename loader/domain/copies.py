@@ -1,6 +1,6 @@
 """Rules of copies: facts of a target, findings, and statements of PostgreSQL and DuckDB."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -108,6 +108,17 @@ def check_owner(target: CopyTarget, table: str, place: str, *, exists: bool, row
         f"{table} in {place} is {owner}; it is not touched",
         hint="Give the copy another table, or remove that one by hand.",
     )
+
+
+def check_outside_of_tables(target: CopyTarget, folders: Iterable[str], has_log: Callable[[str], bool]) -> None:
+    """Raise Refusal COPY_FOREIGN if one of the folders above a copy is a Delta table, whose vacuums remove the copy."""
+    table = next((folder for folder in folders if has_log(folder)), None)
+    if table is not None:
+        raise Refusal(
+            FOREIGN,
+            f"{target.table} in {target.location} is inside of the Delta table {table}",
+            hint="Give the copy or its system another folder.",
+        )
 
 
 def is_current(target: CopyTarget, row: Registered | None, version: int, *, same_shape: bool) -> bool:

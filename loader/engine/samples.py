@@ -19,7 +19,9 @@ def sample_rows(rows: DataFrame, columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def _name_and_value(name: str, value: str | None) -> str:
-    return f"{name}={'NULL' if value is None else value}"
+    # The control database keeps no text with a NUL character.
+    text = "NULL" if value is None else value.replace("\0", r"\0")
+    return f"{name}={text}"
 
 
 def _cut(text: str) -> str:

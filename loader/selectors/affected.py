@@ -27,6 +27,7 @@ from loader.services.loads.plans import plan_load
 from metadata.domain.scope import SELECTION, Scope
 from metadata.models import Exposure, SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.permissions import here, place_of_data
+from metadata.selectors.copies import copies_page
 from metadata.selectors.dataset_lineage import downstream
 from metadata.selectors.impact import Downstream
 
@@ -122,7 +123,7 @@ def affected_by(subject: Subject, user: Any) -> tuple[Affected, ...]:
     if subject.has_readers:
         pks = list(TargetDataset.objects.filter(key__among=keys).values_list("pk", flat=True))
     else:
-        pks = [node.pk for node in downstream(keys).nodes if node.kind != "source"] if keys else []
+        pks = downstream(keys).downstream_pks if keys else []
     rows = TargetDataset.objects.filter(pk__among=pks, active=True).select_related("schema")
     datasets = {str(row): row for row in rows}
     found = (*_exposures(pks), *_copies(pks), *_contracts(datasets), *_owners(datasets), *_queries(datasets, user))
@@ -139,8 +140,7 @@ def _exposures(pks: Collection[int]) -> Iterator[Affected]:
 
 def _copies(pks: Collection[int]) -> Iterator[Affected]:
     for row in active_copies().filter(dataset__id__among=pks):
-        page = f"{reverse('dataset_copies', args=[row.dataset.key])}#copy-{row.key}"
-        yield Affected(domain.COPY, row.name, row.dataset.owner, (str(row.dataset),), page)
+        yield Affected(domain.COPY, row.name, row.dataset.owner, (str(row.dataset),), copies_page(row))
 
 
 def _contracts(datasets: Mapping[str, TargetDataset]) -> Iterator[Affected]:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
-from django.urls import reverse
 
 from architecture.domain.health import Concern, Severity
 from architecture.selectors.health import first_concerns
@@ -13,6 +12,7 @@ from elevata.core.errors import as_sentence
 from loader.domain.copies import SENSITIVE
 from loader.models import CopyState
 from metadata.models import DatasetCopy, System, TargetDataset
+from metadata.selectors.copies import copies_page
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class CopyLine:
 
     copy: DatasetCopy
     state: CopyState | None
+
+    @property
+    def page(self) -> str:
+        return copies_page(self.copy)
 
     @property
     def status(self) -> str:
@@ -72,6 +76,5 @@ def _failed_copies() -> Iterator[Concern]:
         if state is None or not (state.error or left_out):
             continue
         text = as_sentence((state.error or {}).get("message") or left_out[0])
-        link = f"{reverse('dataset_copies', args=[line.copy.dataset.key])}#copy-{line.copy.key}"
         severity = Severity.ERROR if state.error else Severity.WARNING
-        yield Concern("failed_copy", severity, f"Copy of {line.copy}", text, link)
+        yield Concern("failed_copy", severity, f"Copy of {line.copy}", text, line.page)

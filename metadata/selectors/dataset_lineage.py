@@ -38,6 +38,11 @@ class Lineage:
     nodes: tuple[LineageNode, ...]
     edges: tuple[LineageEdge, ...]
 
+    @property
+    def downstream_pks(self) -> list[int]:
+        """Return the primary keys of the target datasets at distance 0 and downstream, with histories."""
+        return [node.pk for node in self.nodes if node.kind != "source" and node.distance >= 0]
+
 
 def lineage(dataset: TargetDataset | SourceDataset) -> Lineage:
     """Return the datasets upstream and downstream of a dataset, with their references, in five queries."""

@@ -52,15 +52,15 @@ def _copy_node(result: CopyResult) -> Node:
         COPY,
         state=result.status,
         said=result.label.lower(),
-        url=f"{reverse('dataset_copies', args=[row.dataset.key])}#copy-{row.key}",
+        url=result.page,
         muted=not (row.dataset.active and row.system.active),
     )
 
 
 def exposures_of(lineage: Lineage) -> QuerySet[Exposure]:
     """Return the exposures of the dataset of a lineage, and of those downstream of it."""
-    pks = [node.pk for node in lineage.nodes if node.kind != "source" and node.distance >= 0]
-    return Exposure.objects.filter(dataset__id__among=pks).select_related("dataset").order_by("pk")
+    rows = Exposure.objects.filter(dataset__id__among=lineage.downstream_pks)
+    return rows.select_related("dataset").order_by("pk")
 
 
 def _node(node: LineageNode, url: str) -> Node:

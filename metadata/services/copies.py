@@ -8,7 +8,7 @@ from elevata.core.errors import MetadataError
 from metadata.domain import stable_keys
 from metadata.domain.copies import check_name, check_table, check_target
 from metadata.models import DatasetCopy, System, TargetDataset
-from metadata.services.rows.checks import with_place
+from metadata.services.rows.checks import refuse_tables_of_other_copies, with_place
 from metadata.services.rows.row_changes import remove, store
 from metadata.services.rows.row_names import free_key
 
@@ -56,13 +56,5 @@ def check_copy(row: DatasetCopy) -> None:
     with_place(row, lambda: check_table(system.kind, row.table_name))
     for column in dataset.columns.filter(active=True):
         with_place(row, lambda name=column.name: check_name(system.kind, name))
-    _refuse_taken(row, where)
+    refuse_tables_of_other_copies([row], "table", where)
     check_fields(row, where)
-
-
-def _refuse_taken(row: DatasetCopy, where: str) -> None:
-    others = DatasetCopy.objects.filter(system=row.system).exclude(pk=row.pk).select_related("dataset__schema")
-    other = next((each for each in others if each.table_name.lower() == row.table_name.lower()), None)
-    if other is not None:
-        message = f"{other.dataset} is copied to {other.table_name} in {row.system}, too; give one another table"
-        raise MetadataError("name_taken", message, "table", where)

@@ -4,21 +4,14 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from django.urls import reverse
 
 from elevata.web.views import CreatePage, EditPage
 from metadata.forms.copies import CopyForm, NewCopyForm
-from metadata.models import DatasetCopy, System, TargetDataset
+from metadata.models import DatasetCopy, System
+from metadata.selectors.copies import copies_page
 from metadata.services import copies
 from metadata.views.base import BaseDatasetPage, DatasetPartPage, Editing
 from metadata.views.row_actions import DELETE, RowAction, Verb, no_dependents
-
-
-def copies_page(row: TargetDataset | DatasetCopy) -> str:
-    """Return the address of a dataset's copies; of a copy, of its line there."""
-    if isinstance(row, DatasetCopy):
-        return f"{copies_page(row.dataset)}#copy-{row.key}"
-    return reverse("dataset_copies", args=[row.key])
 
 
 class CopyCreate(Editing, BaseDatasetPage, CreatePage):

@@ -64,7 +64,6 @@ _BY_FAMILY = {
 # Meanings of codes whose messages are made elsewhere than where they are raised.
 MEANINGS = {
     "BLOCKED": "Changes of the dataset's structure wait for a decision of a user.",
-    "COPY_FAILED": "The database refused the copy; its target was left as it was.",
     "DATASETS_FAILED": "Datasets of the load run failed, each for the reason on the run's page.",
     "DATA_LATE": "The data that a schedule waits for did not arrive in time.",
     "INCOMPLETE": "The API delivered fewer or other records than it counts.",

@@ -22,7 +22,7 @@ from metadata.domain.state import ColumnState
 # Purposes of columns with the time by which versions are dated.
 _DATED = ("started_at", "ended_at", "updated_at", "event_at", "event_own")
 # Codes of refusals with values of the named column as samples, and with names as samples.
-_SAMPLES_OF_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS", "WATERMARK_BACKWARDS")
+_SAMPLES_OF_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS", "WATERMARK_BACKWARDS", "COPY_FAILED")
 NAMES_AS_SAMPLES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
 _VERSION_READS = ("versions", "as_of", "changes")
 # Arguments that contain values of the business key.

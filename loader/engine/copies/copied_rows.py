@@ -2,18 +2,22 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DateType, StringType, TimestampNTZType, TimestampType
 
 from loader.contract.manifest.copies import CopyColumn, CopyTarget
 from loader.contract.refusals import Refusal
+from loader.engine.samples import sample_rows
 from loader.engine.tables.commits import open_files
 from loader.engine.tables.table_files import TableFiles
 from loader.engine.tables.tables import DeltaTable
 from metadata.domain.copies import HASH
 from metadata.domain.sql import quote_identifier
+
+# First day of PostgreSQL's dates and timestamps, and the last date that is written.
+_EARLIEST, LATEST_DATE = "-4713-11-24", "+294246-12-31"
 
 
 @dataclass
@@ -26,15 +30,15 @@ class CopiedRows:
     secret: str
 
     @cached_property
-    def snapshot(self) -> Any:
-        snapshot = self.table.snapshot()
-        if snapshot.version() < 0:
-            raise Refusal("NO_TABLE", f"{self.name} has no table to copy", hint="Load it first.")
-        return snapshot
+    def _files(self) -> TableFiles:
+        return open_files(self.session, self.table)
 
-    @property
+    @cached_property
     def version(self) -> int:
-        return self.snapshot.version()
+        version = self._files.version
+        if version < 0:
+            raise Refusal("NO_TABLE", f"{self.name} has no table to copy", hint="Load it first.")
+        return version
 
     @cached_property
     def _frame(self) -> DataFrame:
@@ -42,8 +46,7 @@ class CopiedRows:
 
     @cached_property
     def row_count(self) -> int:
-        files: TableFiles = open_files(self.session, self.table)
-        rows = files.rows() if files.version == self.version else None
+        rows = self._files.rows()
         return self._frame.count() if rows is None else rows
 
     def columns(self, target: CopyTarget) -> list[CopyColumn]:
@@ -61,11 +64,38 @@ class CopiedRows:
 
     def changed_keys(self, target: CopyTarget, since: int) -> DataFrame:
         """Return the keys of rows that were added, changed or removed since a version."""
-        return open_files(self.session, self.table, target.keys).changed_rows(since, target.keys).distinct()
+        return self._files.changed_rows(since, target.keys).distinct()
 
-    def changed(self, target: CopyTarget, keys: DataFrame) -> DataFrame:
-        """Return the present rows with these keys, with the columns of the copy."""
-        return self._selected(self._frame.join(F.broadcast(keys), list(target.keys), "left_semi"), target)
+    def changed(self, target: CopyTarget, keys: DataFrame, since: int) -> DataFrame:
+        """Return the rows with these keys in files that came since a version, with the columns of the copy.
+
+        Rows of other files have such a key only if it is not unique, or if an earlier version was restored.
+        """
+        added = self._files.added_rows(since)
+        return self._selected(added.join(F.broadcast(keys), list(target.keys), "left_semi"), target)
+
+    def refused_by_postgres(self, target: CopyTarget) -> Refusal | None:
+        """Return the refusal for the first column with values that PostgreSQL does not take."""
+        frame = self.frame(target)
+        described = ((field.name, _refused(field.name, field.dataType)) for field in frame.schema.fields)
+        reasons = {name: reason for name, reason in described if reason is not None}
+        if not reasons:
+            return None
+        counts = frame.agg(*(F.count_if(refused).alias(name) for name, (refused, _) in reasons.items())).first()
+        assert counts is not None  # an aggregate without keys has a row
+        name = next((name for name, count in zip(reasons, counts, strict=True) if count), None)
+        if name is None:
+            return None
+        refused, values = reasons[name]
+        return Refusal(
+            "COPY_FAILED",
+            f"{target.table} in {target.system}: {counts[name]} rows have {values} in column {name}, "
+            "which PostgreSQL does not take",
+            column=name,
+            count=counts[name],
+            samples=sample_rows(frame.where(refused), target.keys),
+            hint="The target was left as it was. Correct the values where they come from; the next load copies again.",
+        )
 
     def _selected(self, frame: DataFrame, target: CopyTarget) -> DataFrame:
         return frame.select(*(self._value(column) for column in self.columns(target)))
@@ -75,3 +105,16 @@ class CopiedRows:
         if column.treatment == HASH:
             value = F.sha2(F.concat(F.lit(self.secret), value.cast("string")), 256)
         return value.alias(column.name)
+
+
+def _refused(name: str, type_: DataType) -> tuple[Column, str] | None:
+    """Return a condition for values that PostgreSQL does not take, and their name; None if it takes all."""
+    value = F.col(quote_identifier(name))
+    if isinstance(type_, StringType):
+        return value.contains("\0"), "a NUL character"
+    if isinstance(type_, DateType):
+        is_within = value.between(F.expr(f"DATE '{_EARLIEST}'"), F.expr(f"DATE '{LATEST_DATE}'"))
+        return ~is_within, "a date before 24 November 4714 BC or after the year 294246"
+    if isinstance(type_, TimestampType | TimestampNTZType):
+        return value < F.expr(f"DATE '{_EARLIEST}'"), "a time before 24 November 4714 BC"
+    return None

@@ -5,6 +5,7 @@ import time
 
 from loader.contract.manifest.copies import CopyManifest, CopyTarget
 from loader.contract.refusals import Refusal
+from loader.domain.queries.masking import without_values
 from loader.engine.copies import postgres
 from loader.engine.copies.copied_rows import CopiedRows
 from loader.engine.copies.delta_folders import DeltaCopy
@@ -35,11 +36,12 @@ def copy(context: MaintenanceContext, manifest: CopyManifest) -> dict[str, int]:
         except Canceled:
             raise
         except Refusal as refusal:
-            result = CopyResult.failed(refusal)
-            failed.append(refusal)
+            failed.append(without_values(refusal, manifest.sensitive))
+            result = CopyResult.failed(failed[-1])
         except Exception as failure:  # the other copies are made nevertheless
             log.exception("the copy of %s to %s failed", manifest.name, target.system)
-            failed.append(accident(f"{target.table} in {target.system}", failure))
+            problem = accident(f"{target.table} in {target.system}", failure)
+            failed.append(without_values(problem, manifest.sensitive))
             result = CopyResult.failed(failed[-1])
         result.seconds = round(time.monotonic() - started, 3)
         copied += (result.row_count or 0) if result.status == COPIED else 0

@@ -1,6 +1,7 @@
 """Copies in a folder as Delta tables of their own, for engines that read files past the product."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +12,16 @@ from loader.contract.manifest.copies import CopyTarget
 from loader.contract.refusals import Refusal
 from loader.domain import copies as rules
 from loader.domain.copies import Content, Registered
+from loader.domain.spark_failures import NO_ACCESS, cause_of
 from loader.engine.copies.copied_rows import CopiedRows
 from loader.engine.copies.postgres import Phase
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
+from loader.engine.java_errors import JAVA_ERRORS, thrown_by
 from loader.engine.pyspark_types import jvm_of
 from loader.engine.session import USER_METADATA
 from loader.engine.tables.tables import DeltaTable, properties_of
 from metadata.domain.copies import CHANGES, REGISTER, REPLACE
+from metadata.domain.sources.locations import DELTA_LOG
 from metadata.domain.sql import quote_identifier
 
 
@@ -85,7 +89,7 @@ class DeltaCopy:
 
     def _owned(self) -> tuple[Registered | None, bool]:
         """Return the facts of the newest copy, and True if there is a table. Raise Refusal COPY_FOREIGN."""
-        self._refuse_inside_of_table()
+        rules.check_outside_of_tables(self.target, self._folders_above(), self._has_log)
         snapshot = self.table.snapshot()
         exists = snapshot.version() >= 0
         row = self._registered(self.table) if exists else None
@@ -95,18 +99,21 @@ class DeltaCopy:
             self._refuse_constraints(snapshot)
         return row, exists
 
-    def _refuse_inside_of_table(self) -> None:
-        """Raise Refusal COPY_FOREIGN for a folder inside of another Delta table, whose vacuums remove its files."""
-        path, files = self._path(self.table.location)
-        parent = path.getParent()
-        while parent is not None:
-            if files.exists(jvm_of(self.session).org.apache.hadoop.fs.Path(parent, "_delta_log")):
-                raise Refusal(
-                    rules.FOREIGN,
-                    f"{self.target.table} in {self.target.location} is inside of the Delta table {parent.getName()}",
-                    hint="Give the copy or its system another folder.",
-                )
-            parent = parent.getParent()
+    def _folders_above(self) -> Iterator[str]:
+        path, _ = self._path(self.table.location)
+        while (path := path.getParent()) is not None:
+            yield path.toString()
+
+    def _has_log(self, folder: str) -> bool:
+        """Return True for the folder of a Delta table; False if the user of the runner has no rights above the copy."""
+        path, files = self._path(f"{folder.rstrip('/')}/{DELTA_LOG}")
+        try:
+            return bool(files.exists(path))
+        except JAVA_ERRORS as failure:
+            cause = cause_of(folder, thrown_by(failure))
+            if cause is None or cause.code not in NO_ACCESS:
+                raise
+            return False
 
     def _refuse_constraints(self, snapshot: Any) -> None:
         """Raise Refusal COPY_FOREIGN for a table with CHECK constraints: Spark would evaluate what others wrote."""

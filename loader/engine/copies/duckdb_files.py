@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -19,12 +20,18 @@ from loader.engine.copies.copied_rows import CopiedRows
 from loader.engine.copies.postgres import Phase
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
 from metadata.domain.copies import BESIDE, CHANGES, REGISTER, REPLACE
+from metadata.domain.sources.locations import DELTA_LOG
 from metadata.domain.sql import quote_standard_identifier, quote_standard_text
 
 _OLD = "former_copy"
-# DuckDB finds names without regard to case.
-_OF_TABLE = "lower(table_name) = lower(?)"
-_REGISTERED = f"SELECT environment, dataset, version, run_id, row_count, checksum FROM {REGISTER} WHERE {_OF_TABLE}"
+# DuckDB finds names without regard to the case of ASCII letters; lower() would change others, too.
+_FOLDED = f"translate({{}}, '{ascii_uppercase}', '{ascii_lowercase}')"
+_SAME_TABLE_NAME = f"{_FOLDED.format('table_name')} = {_FOLDED.format('?')}"
+_SAME_SCHEMA = f"{_FOLDED.format('table_schema')} = {_FOLDED.format('?')}"
+_SAME_TABLE = f"table_catalog = current_database() AND {_SAME_SCHEMA} AND {_SAME_TABLE_NAME}"
+_REGISTERED = (
+    f"SELECT environment, dataset, version, run_id, row_count, checksum FROM {REGISTER} WHERE {_SAME_TABLE_NAME}"
+)
 _CHECKSUM = "SELECT count(*), coalesce(sum(md5_number_lower(CAST(t AS VARCHAR))), 0) FROM {} t"
 
 
@@ -44,6 +51,7 @@ class DuckDbCopy:
 
     def check(self) -> Refusal | None:
         """Return the finding of a comparison; nothing is written."""
+        self._refuse_inside_of_table()
         columns = [column.name for column in self.rows.columns(self.target)]
         if not self.file.exists():
             return rules.finding(self.target, str(self.file), None, None, self.rows.version, same_shape=False)
@@ -57,6 +65,7 @@ class DuckDbCopy:
 
     def make(self, *, verify: bool, run_id: str) -> CopyResult:
         """Bring the target to the table's version; return what was done."""
+        self._refuse_inside_of_table()
         target, version = self.target, self.rows.version
         if self.target.mode == CHANGES:
             self.warnings.append("the whole table was copied: files of DuckDB are always replaced")
@@ -101,7 +110,7 @@ class DuckDbCopy:
             new.execute(rules.create_register(register))
             for former in {target.former_table or target.table, target.table}:
                 new.execute(f"DROP TABLE IF EXISTS {qualified(former)}")
-                new.execute(f"DELETE FROM {register} WHERE {_OF_TABLE}", [former])
+                new.execute(f"DELETE FROM {register} WHERE {_SAME_TABLE_NAME}", [former])
             new.execute(rules.create_table(qualified(target.table), columns))
             names = rules.names(column.name for column in columns)
             new.execute(
@@ -120,6 +129,10 @@ class DuckDbCopy:
             )
             new.execute("COMMIT")
             return content
+
+    def _refuse_inside_of_table(self) -> None:
+        folders = map(str, self.file.parents)
+        rules.check_outside_of_tables(self.target, folders, lambda folder: os.path.exists(f"{folder}/{DELTA_LOG}"))
 
     def _owned(self, connection: Any) -> Registered | None:
         """Return the table's row in ``elevata_copies``. Raise Refusal COPY_FOREIGN for a file or table of others."""
@@ -187,22 +200,15 @@ def _restrict(connection: Any, *, read: Sequence[Path] = (), folders: Sequence[P
 def _kind(connection: Any, table: str) -> str:
     """Return the type of a table or view; empty without one of this name."""
     schema, _, name = table.partition(".")
-    query = (
-        "SELECT table_type FROM information_schema.tables "
-        f"WHERE table_catalog = current_database() AND lower(table_schema) = lower(?) AND {_OF_TABLE}"
-    )
-    found = connection.execute(query, [schema, name]).fetchone()
-    return found[0] if found is not None else ""
+    query = f"SELECT table_type FROM information_schema.tables WHERE {_SAME_TABLE}"
+    row = connection.execute(query, [schema, name]).fetchone()
+    return row[0] if row is not None else ""
 
 
 def _shape(connection: Any, table: str) -> list[tuple[str, str]]:
     schema, _, name = table.partition(".")
-    query = (
-        "SELECT column_name, data_type FROM information_schema.columns "
-        f"WHERE table_catalog = current_database() AND lower(table_schema) = lower(?) AND {_OF_TABLE} "
-        "ORDER BY ordinal_position"
-    )
-    return connection.execute(query, [schema, name]).fetchall()
+    columns = f"SELECT column_name, data_type FROM information_schema.columns WHERE {_SAME_TABLE}"
+    return connection.execute(f"{columns} ORDER BY ordinal_position", [schema, name]).fetchall()
 
 
 def _content(connection: Any, table: str) -> Content:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, StructField, TimestampNTZType, TimestampType
 
 from loader.contract.manifest.copies import CopyTarget
 from loader.contract.manifest.sources import DatabaseSpec
@@ -16,7 +18,7 @@ from loader.domain.copies import Content, Registered, qualified
 from loader.domain.engines import engine_of
 from loader.domain.sources.databases import CONNECT_SECONDS
 from loader.domain.sources.hosts import check_host
-from loader.engine.copies.copied_rows import CopiedRows
+from loader.engine.copies.copied_rows import LATEST_DATE, CopiedRows
 from loader.engine.copies.postgres_objects import KeptObjects, revoke_defaults
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
 from loader.engine.java_errors import JAVA_ERRORS
@@ -24,10 +26,11 @@ from loader.engine.session import persisted, source_hosts
 from loader.engine.sources.database_connections import close_quietly, open_connection
 from loader.engine.sources.databases import database_error
 from metadata.domain.copies import CHANGES, REGISTER, REPLACE
-from metadata.domain.sql import quote_standard_identifier
+from metadata.domain.sql import quote_identifier, quote_standard_identifier
 
 Phase = Callable[[str], None]
-_BATCH_ROWS = 10_000
+# Options of writes: large batches, and texts that PostgreSQL reads as values of the columns' types.
+_WRITER = {"batchsize": "10000", "reWriteBatchedInserts": "true", "stringtype": "unspecified"}
 # Tasks that write at once, each with a connection.
 _WRITERS = 4
 _LOCK_SECONDS = 300
@@ -35,17 +38,24 @@ _LOCK_SECONDS = 300
 _SESSION = (
     "SET TIME ZONE 'UTC'; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = 'postgres'; SET extra_float_digits = 1; "
     f"SET bytea_output = 'hex'; SET lock_timeout = '{_LOCK_SECONDS}s'; SET statement_timeout = 0; "
-    "SET idle_in_transaction_session_timeout = 0; SET standard_conforming_strings = on"
+    "SET idle_in_transaction_session_timeout = 0; SET standard_conforming_strings = on; "
+    # A query that row security would leave rows out of fails.
+    "SET row_security = off"
 )
 # Kinds of tables in PostgreSQL's catalog.
 _TABLES = ("r", "p")
+_DATE, _DATE_TIME = "yyyyyy-MM-dd G", "yyyyyy-MM-dd HH:mm:ss.SSSSSS"
 _ADDED, _GONE = "_new", "_gone"
+# Classes of SQLSTATE: values, and errors that pass (connection, conflict, resources, locks, operator, system).
+_DATA = ("22",)
+_PASSING = ("08", "40", "53", "55", "57", "58")
 
 
 @dataclass
 class Connection:
     """Connection of the runner to PostgreSQL."""
 
+    session: SparkSession
     java: Any
     url: str
     settings: dict[str, str] = field(repr=False)
@@ -87,11 +97,17 @@ class Connection:
             prepared.close()
 
     def tried(self, statement: str) -> bool:
-        """Execute a statement in a savepoint; return False if it fails, with nothing changed."""
+        """Execute a statement in a savepoint; return False if it does not fit, with nothing changed.
+
+        Errors that pass are raised: a full disk or a shutdown is no reason to leave an index out.
+        """
         savepoint = self.java.setSavepoint()
         try:
             self.execute(statement)
-        except JAVA_ERRORS:
+        except JAVA_ERRORS as failure:
+            error = database_error(self.session, failure)
+            if error is None or error.among(_PASSING):
+                raise
             self.java.rollback(savepoint)
             return False
         self.java.releaseSavepoint(savepoint)
@@ -147,12 +163,25 @@ class PostgresCopy:
         return self.connection.text(query, *_parts(table)) or ""
 
     def owned(self, table: str) -> Registered | None:
-        """Return the row of a table in ``elevata_copies``. Raise Refusal COPY_FOREIGN for a table of others."""
+        """Return the row of a table in ``elevata_copies``.
+
+        Raise Refusal COPY_FOREIGN for a table of others, COPY_BLOCKED for one whose rows may be hidden.
+        """
         row, kind = self.registered(table), self.kind_of(table)
         rules.check_owner(self.target, table, self.place, exists=bool(kind), row=row)
         if kind not in ("", *_TABLES):
             rules.check_owner(self.target, table, self.place, exists=True, row=None)
+        if kind and self._is_filtered(table):
+            raise Refusal(
+                "COPY_BLOCKED",
+                f"row security of {table} applies to the user of copies in {self.place}, who may not see all rows",
+                hint="Give that user BYPASSRLS, or drop FORCE ROW LEVEL SECURITY from the table.",
+            )
         return row
+
+    def _is_filtered(self, table: str) -> bool:
+        query = "SELECT pg_catalog.row_security_active(?::regclass)::text"
+        return self.connection.text(query, qualified(table)) == "true"
 
     def shape(self, table: str) -> list[tuple[str, ...]]:
         """Return names and types of a table's columns, as PostgreSQL writes them."""
@@ -267,15 +296,14 @@ class PostgresCopy:
         self.connection.run(f"UPDATE {self.register} SET table_name = ? WHERE table_name = ?", table, former)
 
     def _by_changes(self, row: Registered, run_id: str) -> CopyResult | None:
-        """Apply the changed keys; return None if they are not known, because former files were removed."""
+        """Apply the changed keys; return None with a warning if they are not known, or do not give the table's rows."""
         self.phase(f"writing changes to {self.target.system}")
-        keys = persisted(self.rows.changed_keys(self.target, row.version), StorageLevel.MEMORY_AND_DISK)
+        keys = self._changed_keys(row.version)
+        if keys is None:
+            self.warnings.append(f"the whole table was copied: version {row.version} is no longer in the log")
+            return None
         try:
-            try:
-                count = keys.count()
-            except JAVA_ERRORS:
-                self.warnings.append(f"the whole table was copied: version {row.version} is no longer in the log")
-                return None
+            count = keys.count()
             added, gone, table = self.beside + _ADDED, self.beside + _GONE, qualified(self.target.table)
             key_columns = [column for column in self.columns if column.key]
             self.connection.execute(rules.create_table(qualified(added), self.columns))
@@ -283,10 +311,34 @@ class PostgresCopy:
             for name in (added, gone):
                 revoke_defaults(self.connection, name)
             self.connection.java.commit()
-            self._write(self.rows.changed(self.target, keys), added, tasks=1)
+            self._write(self.rows.changed(self.target, keys, row.version), added, tasks=1)
             self._write(keys, gone, tasks=1)
         finally:
             keys.unpersist()
+        content = self._apply_changes(row, table, added, gone, run_id)
+        if content is None:
+            for name in (added, gone):
+                self._commit(f"DROP TABLE IF EXISTS {qualified(name)}")
+            self.warnings.append("the whole table was copied: changed keys alone would not give the table's rows")
+            return None
+        result = CopyResult.of(COPIED, self.rows.version, content, CHANGES)
+        result.changed = count
+        return result
+
+    def _changed_keys(self, since: int) -> DataFrame | None:
+        """Return the persisted keys that changed since a version; None if its log entries or files were removed."""
+        keys = None
+        try:
+            keys = persisted(self.rows.changed_keys(self.target, since), StorageLevel.MEMORY_AND_DISK)
+            keys.count()
+        except JAVA_ERRORS:
+            if keys is not None:
+                keys.unpersist()
+            return None
+        return keys
+
+    def _apply_changes(self, row: Registered, table: str, added: str, gone: str, run_id: str) -> Content | None:
+        """Delete and insert rows in one transaction; return None, with nothing changed, if rows would be missing."""
         with self._transaction():
             self.connection.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
             if self.owned(self.target.table) != row:
@@ -298,15 +350,12 @@ class PostgresCopy:
             total = int(row.checksum) - int(lost_sum) + int(new_sum)
             content = Content(row.row_count - int(lost) + int(new), str(total))
             if content.row_count != self.rows.row_count:
-                message = f"{self.target.table} in {self.place} would have {content.row_count} rows by changes"
-                hint = "The target was left as it was. Run manage.py copy, which compares and replaces it."
-                raise Refusal(rules.DIFFERS, f"{message}, the table has {self.rows.row_count}", hint=hint)
+                self.connection.java.rollback()
+                return None
             for name in (added, gone, self.beside):
                 self.connection.execute(f"DROP TABLE IF EXISTS {qualified(name)}")
             self._record(content, run_id)
-        result = CopyResult.of(COPIED, self.rows.version, content, CHANGES)
-        result.changed = count
-        return result
+        return content
 
     def _record(self, content: Content, run_id: str) -> None:
         target = self.target
@@ -320,7 +369,8 @@ class PostgresCopy:
 
     def _write(self, frame: DataFrame, table: str, tasks: int = _WRITERS) -> None:
         schema = qualified(table)
-        settings = self.connection.settings | {"batchsize": str(_BATCH_ROWS), "reWriteBatchedInserts": "true"}
+        settings = self.connection.settings | _WRITER
+        frame = frame.select(*(_written(column) for column in frame.schema.fields))
         frame.coalesce(tasks).write.mode("append").jdbc(self.connection.url, schema, properties=settings)
 
     def _commit(self, statement: str) -> None:
@@ -362,7 +412,7 @@ def opened(session: SparkSession, target: CopyTarget, rows: CopiedRows, phase: P
     try:
         java = open_connection(session, engine.url(place), settings)
         java.setAutoCommit(False)
-        connection = Connection(java, engine.url(place), settings)
+        connection = Connection(session, java, engine.url(place), settings)
         connection.execute(_SESSION)
         java.commit()
         yield PostgresCopy(session, connection, target, rows, phase)
@@ -370,16 +420,35 @@ def opened(session: SparkSession, target: CopyTarget, rows: CopiedRows, phase: P
         error = database_error(session, failure)
         if error is None:
             raise
+        if error.among(_DATA) and (refusal := rows.refused_by_postgres(target)) is not None:
+            raise refusal from None
         first = next(iter(error.message.strip().splitlines()), "no message")[:300]
         state = f" (SQLSTATE {error.state})" if error.state else ""
         raise Refusal(
             "COPY_FAILED",
-            f"{target.table} in {place}: {first}{state}",
+            f"{target.table} in {place} was not copied: {first}{state}",
             hint="The target was left as it was, and the copy is made again by itself.",
         ) from None
     finally:
         if java is not None:
             close_quietly(java.close)
+
+
+def _written(column: StructField) -> Column:
+    """Return the values of a column for the writer: dates and times as texts.
+
+    Java's own dates are of the Julian calendar up to 1582, which has other days than that of Spark and PostgreSQL.
+    """
+    value = F.col(quote_identifier(column.name))
+    if isinstance(column.dataType, DateType):
+        # Spark formats dates as times, whose range ends before that of dates; the text of later ones is refused.
+        is_late = value > F.expr(f"DATE '{LATEST_DATE}'")
+        value = F.when(is_late, value.cast("string")).otherwise(F.date_format(F.when(~is_late, value), _DATE))
+    elif isinstance(column.dataType, TimestampType):
+        value = F.date_format(value, f"{_DATE_TIME}xxxxx G")
+    elif isinstance(column.dataType, TimestampNTZType):
+        value = F.date_format(value, f"{_DATE_TIME} G")
+    return value.alias(column.name)
 
 
 def _database(target: CopyTarget) -> DatabaseSpec:

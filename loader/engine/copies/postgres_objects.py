@@ -1,5 +1,6 @@
 """Objects of PostgreSQL that belong to a table, which are created again for the table that takes its place."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -158,15 +159,12 @@ class KeptObjects:
                     hint="Change its policies, or drop them.",
                 )
         warnings = [f"of {table} the trigger {trigger} was left out" for trigger in self.triggers]
-        for statement in self.granted:
-            if not connection.tried(statement):
-                warnings.append(f"of {table} a grant or comment was left out: {statement}")
+        warnings += _grant(connection, table, self.granted)
         for constraint, text in self.constraints:
             if not connection.tried(f"ALTER TABLE {name} ADD CONSTRAINT {constraint} {text}"):
                 warnings.append(f"of {table} the constraint {constraint} was left out, which does not fit any more")
         for text, index in self.indexes:
-            moved = _on_table(text, name)
-            if not connection.tried(moved):
+            if not connection.tried(text):
                 warnings.append(f"of {table} the index {schema}.{index} was left out, which does not fit any more")
         return warnings + self._restore_views(connection, table)
 
@@ -176,8 +174,8 @@ class KeptObjects:
             if not connection.tried(view.create()):
                 warnings.append(f"the view {view.name} was dropped, which does not fit {table} any more")
                 continue
-            for statement in view.granted:
-                connection.tried(statement)
+            revoke_defaults(connection, view.name)
+            warnings += _grant(connection, f"the view {view.name}", view.granted)
             # With another owner, the view would read with other privileges.
             if not view.is_own and not connection.tried(f"ALTER VIEW {qualified(view.name)} OWNER TO {view.owner}"):
                 connection.execute(f"DROP VIEW {qualified(view.name)}")
@@ -186,7 +184,7 @@ class KeptObjects:
 
 
 def revoke_defaults(connection: Statements, table: str) -> None:
-    """Take the privileges from a new table that the defaults of its schema give to others."""
+    """Take the privileges from a new table or view that the defaults of its schema give to others."""
     granted = connection.rows(_GRANTS.format(of_class=_CLASS), *_parts(table))
     if grantees := sorted({grantee for _, grantee, _ in granted}):
         connection.execute(f"REVOKE ALL ON {qualified(table)} FROM {', '.join(grantees)}")
@@ -219,15 +217,14 @@ def _granted(connection: Statements, table: str, kind: str) -> tuple[str, ...]:
     return tuple(statements)
 
 
+def _grant(connection: Statements, relation: str, granted: Iterable[str]) -> list[str]:
+    """Execute the statements of ``_granted``; return a warning for each that does not fit."""
+    left_out = [statement for statement in granted if not connection.tried(statement)]
+    return [f"of {relation} a grant or comment was left out: {statement}" for statement in left_out]
+
+
 def _option(grantable: str) -> str:
     return " WITH GRANT OPTION" if grantable == "true" else ""
-
-
-def _on_table(definition: str, name: str) -> str:
-    """Return the definition of an index on the table that has this quoted name now."""
-    head, _, rest = definition.partition(" ON ")
-    _, _, method = rest.partition(" USING ")
-    return f"{head} ON {name} USING {method}"
 
 
 def _parts(table: str) -> tuple[str, str]:

@@ -139,6 +139,14 @@ class DirectFiles(TableFiles):
         ]
         return rows.unionByName(self.frame(marked).select(*names)) if marked else rows
 
+    def added_rows(self, before: int) -> DataFrame:
+        """Return the rows of files that an earlier version does not have.
+
+        Rows whose mark as deleted was removed since are not among them.
+        """
+        earlier = {file.path() for file in self._at(before).all}
+        return self.frame([file for file in self.all if file.path() not in earlier])
+
     def commit(self, changes: Changes) -> bool:
         session, jvm, app_id = self.session, jvm_of(self.session), changes.app_id
         jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)

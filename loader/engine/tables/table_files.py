@@ -138,6 +138,10 @@ class TableFiles(ABC):
         """Return these columns of the rows that were added or removed since an earlier version."""
         return rows_apart(self.table.frame_as_of(self.version), self.table.frame_as_of(before), columns)
 
+    def added_rows(self, before: int) -> DataFrame:
+        """Return rows that have all those that were added since an earlier version."""
+        return self.table.frame_as_of(self.version)
+
     @abstractmethod
     def commit(self, changes: Changes) -> bool:
         """Commit the changes; return and raise as ``loader.engine.tables.commits.commit`` describes."""

@@ -90,7 +90,7 @@ def _target(
     treatment = copy.sensitive if approved.get(key) == copy_rule(copy) else LEAVE_OUT
     try:
         check_table(system.kind, copy.table_name)
-    except MetadataError as problem:  # the schema was renamed since
+    except MetadataError as problem:  # since the copy was described, the schema was renamed or the system changed
         message = f"the table {copy.table_name} cannot be in {system.short_name}: {problem.message}"
         raise Refusal("NOT_RENDERED", message, hint="Give the copy a table of its own.") from None
     columns = copied_columns(table, system.kind, sensitive=hidden, treatment=treatment)

@@ -10,8 +10,8 @@ from loader.services.copies.requests import request_copy
 from loader.views.runs.load_runs import ForStarters, run_address
 from metadata.models import DatasetCopy
 from metadata.permissions import here, may_change
+from metadata.selectors.copies import copies_page
 from metadata.views.base import BaseDatasetPage
-from metadata.views.copies import copies_page
 
 
 class DatasetCopies(BaseDatasetPage, DetailPage):

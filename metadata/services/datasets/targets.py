@@ -15,14 +15,20 @@ from elevata.core.errors import MetadataError
 from metadata.domain import stable_keys
 from metadata.domain.naming import ENGINE_PREFIX, safe_column_name
 from metadata.domain.types import DataType
-from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset, TargetSchema
+from metadata.models import DatasetCopy, SourceColumn, SourceDataset, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.datasets.generation import ensure_history
 from metadata.services.datasets.inputs import columns_named_in, link_column, link_dataset
 from metadata.services.model_checks import refuse_derived
 from metadata.services.models import derive, following
 from metadata.services.quality import check_dataset_checks, follow_schema
 from metadata.services.references import check_references
-from metadata.services.rows.checks import check_dataset_columns, check_schema, check_target_column, check_target_dataset
+from metadata.services.rows.checks import (
+    check_copies_named_after_datasets,
+    check_dataset_columns,
+    check_schema,
+    check_target_column,
+    check_target_dataset,
+)
 from metadata.services.rows.quoted_names import refuse_quoted_name
 from metadata.services.rows.row_changes import store
 from metadata.services.rows.row_names import free_key, set_retired
@@ -70,6 +76,8 @@ def update_schema(*, schema: TargetSchema, expected_version: int, **changes: Any
             store(row)
             move_schema_grants(old=name, new=row.name)
             if row.name != name:
+                copies = DatasetCopy.objects.filter(dataset__schema=row)
+                check_copies_named_after_datasets(copies.select_related("dataset__schema", "system"), str(row))
                 follow_schema(row, name)
         return row
 

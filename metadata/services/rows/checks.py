@@ -10,12 +10,13 @@ from django.db.models import Model, Q
 from elevata.audit.services.transactions import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.copies import LONGEST_NAMES, check_table
+from metadata.domain.copies import check_table
 from metadata.domain.history.history_policy import NONE, HistoryPolicy
 from metadata.domain.history.load_types import UPSERT, load_type
 from metadata.domain.sources.intake import INPUTS, Intake
 from metadata.domain.sql import check_expression
 from metadata.models import (
+    DatasetCopy,
     DatasetInput,
     Reference,
     SourceColumn,
@@ -81,7 +82,8 @@ def check_target_dataset(row: TargetDataset) -> None:
     """Check name, layer and policy of a dataset without its columns; see ``check_dataset_columns``."""
     where, layers = str(row), TargetSchema.Layer
     with_place(row, lambda: naming.check_table_name(row.name, history=row.history_of_id is not None))
-    other = TargetDataset.objects.filter(schema=row.schema, name__iexact=row.name).exclude(pk=row.pk).first()
+    named = list(TargetDataset.objects.filter(schema=row.schema, name__iexact=row.name))
+    other = next((each for each in named if each.pk != row.pk), None)
     if other is not None:
         retired = "" if other.active else ", which is retired"
         raise MetadataError("name_taken", f"{row.name!r} is the name of another dataset{retired}", "name", where)
@@ -92,7 +94,7 @@ def check_target_dataset(row: TargetDataset) -> None:
         check_model(row)
     if row.schema.layer == layers.RAW and row.materialization != "table":
         raise MetadataError("invalid", "raw datasets are tables", "materialization", where)
-    _check_copies(row)
+    _check_copies(row, is_renamed=row.name not in [each.name for each in named])
     with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
     with_place(row, lambda: row.keeping.check(row.schema.layer))
     if row.filter:
@@ -104,21 +106,40 @@ def check_target_dataset(row: TargetDataset) -> None:
     check_fields(row, where)
 
 
-def _check_copies(row: TargetDataset) -> None:
-    """Refuse a view that has copies, and a name that the target of a copy without a table of its own does not take."""
+def _check_copies(row: TargetDataset, *, is_renamed: bool) -> None:
+    """Refuse a view that has copies, and a new name that a copy without a table of its own cannot have."""
     is_view = row.materialization == TargetDataset.Materialization.VIEW
-    if row.pk is None or not (is_view or len(row.name) > min(LONGEST_NAMES.values())):
+    if row.pk is None or not (is_view or is_renamed):
         return
-    for copy in row.copies.select_related("system"):
-        if is_view:
-            message = f"has a copy in {copy.system}, and a view has no table to copy; delete the copy first"
-            raise MetadataError("in_use", message, "materialization", str(row))
-        if not copy.table:
-            try:
-                check_table(copy.system.kind, str(row))
-            except MetadataError as problem:
-                message = f"its copy in {copy.system} has the dataset's name: {problem.message}"
-                raise MetadataError(problem.code, message, "name", str(row)) from None
+    copies = list(row.copies.select_related("system"))
+    if is_view and copies:
+        message = f"has a copy in {copies[0].system}, and a view has no table to copy; delete the copy first"
+        raise MetadataError("in_use", message, "materialization", str(row))
+    check_copies_named_after_datasets(copies, str(row))
+
+
+def check_copies_named_after_datasets(copies: Iterable[DatasetCopy], where: str) -> None:
+    """Refuse a rename if a copy without a table of its own would get a name that its target refuses or has."""
+    rows = [copy for copy in copies if not copy.table]
+    for copy in rows:
+        try:
+            check_table(copy.system.kind, copy.table_name)
+        except MetadataError as problem:
+            message = f"the copy {copy} has the dataset's name: {problem.message}"
+            raise MetadataError(problem.code, message, "name", where) from None
+    refuse_tables_of_other_copies(rows, "name", where)
+
+
+def refuse_tables_of_other_copies(rows: list[DatasetCopy], field: str, where: str) -> None:
+    """Refuse copies whose tables other copies have in the same system, ignoring case."""
+    others = DatasetCopy.objects.filter(system__in=[row.system for row in rows])
+    others = others.exclude(pk__in=[row.pk for row in rows]).select_related("dataset__schema")
+    taken = {(other.system_id, other.table_name.lower()): other for other in others}
+    for row in rows:
+        other = taken.get((row.system_id, row.table_name.lower()))
+        if other is not None:
+            message = f"{other.dataset} is copied to {other.table_name} in {row.system}, too; give one another table"
+            raise MetadataError("name_taken", message, field, where)
 
 
 def _check_contract(row: TargetDataset) -> None:

@@ -1,7 +1,10 @@
 """``manage.py render_sql``: files of the example, their execution on DuckDB, and the check of a folder."""
 
+import csv
 import hashlib
 import json
+import subprocess
+import sys
 from datetime import date
 from io import StringIO
 from pathlib import Path
@@ -114,6 +117,24 @@ def test_word_that_selects_nothing_is_refused(example, tmp_path):
     with pytest.raises(CommandExit, match="no dataset is selected by tag:nothing") as refused:
         run("--dialect", "duckdb", "--out", str(tmp_path), "--select", "tag:nothing")
     assert refused.value.returncode == 4
+
+
+def test_script_of_the_examples_loads_deliveries_without_the_product(example, tmp_path):
+    run("--dialect", "duckdb", "--out", str(tmp_path))
+    moved = (*HEATHROW[:3], "Hillingdon", *HEATHROW[4:])
+    for name, rows in (("r1", [FRANKFURT, HEATHROW]), ("r2", [moved])):
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([COLUMNS, *rows])
+    deliveries = [f"2026-11-{28 + number}={tmp_path}/r{number + 1}.csv" for number in range(2)]
+    arguments = [str(tmp_path / "duckdb"), str(tmp_path / "air.duckdb"), "rawcore.rc_air_airport", *deliveries]
+    script = [sys.executable, "-I", str(AIRPORTS.parent / "load_with_duckdb.py")]
+    done = subprocess.run([*script, *arguments], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["run", "rows", "versions", "open"],
+        ["r1", "2", "2", "2"],
+        ["r2", "1", "3", "1"],
+    ]
 
 
 def test_rendered_keys_and_hashes_are_those_of_the_product(example, tmp_path):

@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.domain.load_policy import COPIES
-from metadata.models import DatasetCopy, System, TargetDataset
+from metadata.models import DatasetCopy, System, TargetDataset, TargetSchema
 from metadata.selectors.dataset_states import dataset_state
 from metadata.services.copies import create_copy, delete_copy, update_copy
-from metadata.services.datasets.targets import update_target_dataset
+from metadata.services.datasets.targets import create_target_dataset, update_schema, update_target_dataset
 from metadata.services.deletion import delete_system
 from metadata.services.exchange.metadata_files import export_metadata, import_metadata
 from metadata.services.lifecycle import rename_dataset
@@ -88,6 +90,65 @@ def test_dataset_keeps_a_name_that_the_target_of_its_copy_takes(mart, bi):
     assert (problem.code, problem.field) == ("too_long", "name")
     DatasetCopy.objects.update(table="mart.sales")
     assert rename_dataset(dataset=mart, expected_version=mart.version, name="m" * 64).name == "m" * 64
+
+
+@pytest.mark.parametrize("name", ["elevata_copies", "elevata_copy_1", "Elevata_Copies"])
+def test_dataset_with_a_copy_does_not_get_a_name_of_the_products_own_tables(mart, bi, name):
+    create_copy(dataset=mart, to=bi)
+    problem = refused(rename_dataset, dataset=mart, expected_version=mart.version, name=name)
+    assert (problem.code, problem.field) == ("reserved", "name")
+    DatasetCopy.objects.update(table="mart.sales")
+    assert rename_dataset(dataset=mart, expected_version=mart.version, name=name).name == name
+
+
+def test_dataset_is_not_renamed_to_the_table_of_another_copy(mart, bi):
+    other = create_target_dataset(schema=mart.schema, name="other")
+    create_copy(dataset=mart, to=bi)
+    taken = create_copy(dataset=other, to=bi, table=f"{mart.schema}.Taken")
+    problem = refused(rename_dataset, dataset=mart, expected_version=mart.version, name="taken")
+    assert (problem.code, problem.field) == ("name_taken", "name")
+    assert f"{other} is copied to {mart.schema}.Taken in bi" in problem.message
+    delete_copy(copy=taken, expected_version=taken.version)
+    assert rename_dataset(dataset=mart, expected_version=mart.version, name="taken").name == "taken"
+
+
+def test_schema_is_not_renamed_to_the_tables_of_other_copies(mart, bi):
+    other = create_target_dataset(schema=mart.schema, name="other")
+    create_copy(dataset=mart, to=bi)
+    taken = create_copy(dataset=other, to=bi, table=f"Taken.{mart.name}")
+    schema = mart.schema
+    problem = refused(update_schema, schema=schema, expected_version=schema.version, name="taken")
+    assert (problem.code, problem.field, problem.where) == ("name_taken", "name", "taken")
+    assert TargetSchema.objects.get(pk=schema.pk).name == str(mart).split(".")[0]
+    delete_copy(copy=taken, expected_version=taken.version)
+    create_copy(dataset=other, to=bi)
+    assert update_schema(schema=schema, expected_version=schema.version, name="taken").name == "taken"
+
+
+def test_schema_does_not_get_a_name_that_the_target_of_a_copy_refuses(mart, bi):
+    copy = create_copy(dataset=mart, to=bi)
+    schema = mart.schema
+    problem = refused(update_schema, schema=schema, expected_version=schema.version, name="m" * 64)
+    assert (problem.code, problem.field) == ("too_long", "name")
+    update_copy(copy=copy, expected_version=copy.version, table="mart.sales")
+    assert update_schema(schema=schema, expected_version=schema.version, name="m" * 64).name == "m" * 64
+
+
+def test_file_that_renames_a_dataset_to_the_table_of_another_copy_is_refused(mart, bi, tmp_path: Path):
+    other = create_target_dataset(schema=mart.schema, name="other")
+    create_copy(dataset=mart, to=bi)
+    create_copy(dataset=other, to=bi, table=f"{mart.schema}.taken")
+    export_metadata(tmp_path)
+    file = tmp_path / "targets" / mart.schema.name / f"{mart.name}.yaml"
+    file.write_text(file.read_text().replace(f"name: {mart.name}\n", "name: taken\n"))
+    assert refused(import_metadata, path=tmp_path, check=True).code == "name_taken"
+
+
+def test_change_of_a_dataset_without_a_new_name_asks_no_copies(mart, bi):
+    create_copy(dataset=mart, to=bi)
+    with CaptureQueriesContext(connection) as queries:
+        update_target_dataset(dataset=mart, expected_version=mart.version, description="Sales")
+    assert not [query for query in queries if 'FROM "metadata_datasetcopy"' in query["sql"]]
 
 
 def test_system_with_a_copy_stays(mart, bi):

@@ -105,6 +105,17 @@ def test_file_of_a_copy_reads_no_other_file(file: Path, secret: Path):
             connection.execute("SET enable_external_access = true")
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_file_inside_of_a_delta_table_is_refused(file: Path, exists: bool):
+    (file.parent.parent / "_delta_log").mkdir()
+    if not exists:
+        file.unlink()
+    for act in (copy_of(file).check, lambda: copy_of(file).make(verify=True, run_id="run")):
+        with pytest.raises(Refusal, match=f"is inside of the Delta table {file.parent.parent}$") as refused:
+            act()
+        assert refused.value.code == "COPY_FOREIGN"
+
+
 def test_views_of_others_are_carried_over(file: Path, secret: Path):
     change(file, f"CREATE VIEW other AS FROM read_csv('{secret}'); CREATE VIEW own AS FROM mart.item")
     assert written(copy_of(file)).row_count == 1

@@ -70,6 +70,20 @@ def test_table_of_others_whose_name_differs_in_case_is_not_touched(tmp_path):
     assert refused.value.code == "COPY_FOREIGN"
 
 
+def test_names_that_differ_in_the_case_of_other_letters_than_ascii_are_of_two_tables(tmp_path):
+    file = tmp_path / "bi.duckdb"
+    written(tmp_path, copy_of(file, "mart.Ärger"))
+    with duckdb.connect(str(file)) as connection:
+        connection.execute('CREATE TABLE mart."ÖL" AS SELECT 7 AS x')
+    assert copy_of(file, "mart.öl").check().code == "COPY_BEHIND"
+    for name in ("mart.öl", "mart.ärger", "mart.ÄrGER"):
+        written(tmp_path, copy_of(file, name))
+    with duckdb.connect(str(file)) as connection:
+        assert connection.execute('SELECT x FROM mart."ÖL"').fetchall() == [(7,)]
+        names = connection.execute("SELECT table_name FROM elevata_copies").fetchall()
+        assert {name for (name,) in names} == {"mart.öl", "mart.ärger", "mart.ÄrGER"}
+
+
 def test_copy_whose_name_changes_in_case_only_has_one_table_and_row(tmp_path):
     file = tmp_path / "bi.duckdb"
     written(tmp_path, copy_of(file, "mart.item"))

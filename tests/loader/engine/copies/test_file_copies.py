@@ -5,8 +5,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from loader.contract.refusals import Refusal
+from loader.engine.copies.delta_folders import DeltaCopy
 from metadata.domain.copies import DELTA, DUCKDB
 from tests.loader.engine.copies.copied_dataset import Copied
 
@@ -108,8 +110,37 @@ def test_delta_table_of_a_copy_is_not_inside_of_another_and_has_no_constraint(sp
     item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
     assert item.copy(item.target(DELTA, location=str(lake)))["status"] == "copied"
     inside = item.target(DELTA, location=str(lake / "mart" / "item"), table="in.side", system="inside")
-    assert item.copy(inside)["error"]["code"] == "COPY_FOREIGN"
+    error = item.copy(inside)["error"]
+    assert error["code"] == "COPY_FOREIGN"
+    assert error["message"].endswith(f"is inside of the Delta table {lake}/mart/item")
     assert not (lake / "mart" / "item" / "in").exists()
     spark.sql(f"ALTER TABLE delta.`{lake}/mart/item` ADD CONSTRAINT mine CHECK (v <> 'z')")
     item.load(rows_of(4), at=DAY[1])
     assert item.copy(item.target(DELTA, location=str(lake)))["error"]["code"] == "COPY_FOREIGN"
+
+
+def test_folder_above_a_copy_that_may_not_be_read_is_no_table(spark, tmp_path, monkeypatch):
+    item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
+    path_of = DeltaCopy._path
+
+    class WithRightsBelow:
+        """File system that refuses to be asked for the log of a table above a folder."""
+
+        def __init__(self, files):
+            self._files = files
+
+        def exists(self, path):
+            if path.getName() == "_delta_log" and not path.toString().startswith(f"file:{tmp_path}"):
+                denied = spark._jvm.java.nio.file.AccessDeniedException(path.toString())
+                raise Py4JJavaError("An error occurred while calling exists.", denied)
+            return self._files.exists(path)
+
+        def __getattr__(self, name):
+            return getattr(self._files, name)
+
+    def with_rights_below(copy, location):
+        path, files = path_of(copy, location)
+        return path, WithRightsBelow(files)
+
+    monkeypatch.setattr(DeltaCopy, "_path", with_rights_below)
+    assert item.copy(item.target(DELTA, location=str(tmp_path / "lake")))["status"] == "copied"

@@ -12,6 +12,7 @@ from loader.contract.manifest.copies import CopyColumn, CopyTarget
 from loader.contract.manifest.sources import DatabaseSpec
 from loader.contract.refusals import Refusal
 from loader.engine.copies.postgres import _SESSION, PostgresCopy
+from loader.engine.copies.postgres_objects import KeptObjects
 from metadata.domain.copies import INCLUDE, JDBC, REPLACE
 from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.harness import stable
@@ -142,6 +143,26 @@ def test_row_security_that_does_not_fit_blocks_the_copy(database, copier):
     assert database.execute("SELECT count(*) FROM pg_policies WHERE tablename = 'item'").fetchone() == (1,)
 
 
+def test_row_security_that_hides_rows_from_the_user_of_copies_blocks_the_copy(database, copier):
+    copier.execute(_SESSION)
+    made(copier)
+    database.execute("INSERT INTO mart.item VALUES ('1', 'a'); CREATE POLICY own ON mart.item USING (v = 'b')")
+    database.execute("ALTER TABLE mart.item ENABLE ROW LEVEL SECURITY; ALTER TABLE mart.item FORCE ROW LEVEL SECURITY")
+    for work in (lambda: copy_of(copier).check(), lambda: made(copier)):
+        with pytest.raises(Refusal, match="row security of mart.item applies to the user of copies") as refused:
+            work()
+        copier.rollback()
+        assert refused.value.code == "COPY_BLOCKED"
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+        copy_of(copier).content("mart.item")
+    copier.rollback()
+    database.execute("ALTER ROLE copier BYPASSRLS")
+    assert copy_of(copier).content("mart.item").row_count == 1
+    assert made(copier) == []
+    query = "SELECT relrowsecurity, relforcerowsecurity FROM pg_class WHERE oid = 'mart.item'::regclass"
+    assert database.execute(query).fetchone() == (True, True)
+
+
 def test_default_privileges_give_nobody_more_than_the_former_table(database, copier):
     database.execute("ALTER DEFAULT PRIVILEGES FOR ROLE copier IN SCHEMA mart GRANT SELECT ON TABLES TO reader")
     made(copier)
@@ -154,6 +175,53 @@ def test_default_privileges_give_nobody_more_than_the_former_table(database, cop
     assert database.execute(beside).fetchone() == (False,)
     made(copier)
     assert database.execute(may_read).fetchone() == (False,)
+
+
+def test_default_privileges_give_nobody_more_than_the_former_view(database, copier):
+    made(copier)
+    database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; ALTER VIEW mart.own OWNER TO copier")
+    database.execute("GRANT SELECT ON mart.own TO stranger")
+    database.execute("ALTER DEFAULT PRIVILEGES FOR ROLE copier IN SCHEMA mart GRANT SELECT ON TABLES TO reader")
+    assert made(copier) == []
+    may_read = "SELECT has_table_privilege('reader', 'mart.own', 'SELECT'), "
+    may_read += "has_table_privilege('stranger', 'mart.own', 'SELECT')"
+    assert database.execute(may_read).fetchone() == (False, True)
+
+
+def test_grant_of_a_view_that_is_left_out_is_named(database, copier):
+    made(copier)
+    database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; ALTER VIEW mart.own OWNER TO copier")
+    database.execute("COMMENT ON COLUMN mart.own.v IS 'value'")
+    copy = copy_of(copier)
+    copy._prepare()
+    with pytest.MonkeyPatch.context() as patched:
+        tried = Plain.tried
+        patched.setattr(Plain, "tried", lambda self, text: not text.startswith("COMMENT") and tried(self, text))
+        copy._swap()
+    (warning,) = copy.warnings
+    assert warning.startswith("of the view mart.own a grant or comment was left out: COMMENT ON COLUMN")
+
+
+def test_objects_whose_names_need_quotes_are_created_again(database):
+    table, column = 'mart."order ""X"""', '"say ""x"""'
+    database.execute(
+        f'CREATE TABLE {table} ({column} text, "Id" integer CHECK ("Id" >= 0));'
+        f'CREATE INDEX "i ON USING" ON {table} ({column}) WHERE "Id" > 1;'
+        f'CREATE VIEW mart."v ON {{}}" AS SELECT "Id" AS "a ""b" FROM {table};'
+        f"COMMENT ON COLUMN {table}.{column} IS 'it''s {{}} %';"
+        f'GRANT SELECT ON {table} TO reader; GRANT UPDATE ("Id") ON {table} TO reader'
+    )
+    connection, name = Plain(database), 'mart.order "X"'
+    with database.transaction():
+        objects = KeptObjects.of(connection, name)
+        objects.drop_views(connection, "bi")
+        database.execute(f"DROP TABLE {table}")
+        database.execute(f'CREATE TABLE {table} ({column} text, "Id" integer)')
+        assert objects.restore(connection, name, "bi") == []
+    with database.transaction():
+        assert KeptObjects.of(connection, name) == objects
+    assert len(objects.indexes) == len(objects.views) == len(objects.constraints) == 1
+    assert len(objects.granted) == 3
 
 
 def test_trigger_that_is_left_out_is_named(database, copier):
