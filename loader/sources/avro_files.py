@@ -1,5 +1,7 @@
 """Columns and first rows of Avro files, with the types that their schemas declare."""
 
+import bz2
+import lzma
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,6 +17,8 @@ from fastavro import _read as fastavro_read
 
 from loader.domain.sources.sampling import Value
 from loader.readers.records.avro_schemas import AvroSchema, kind_of, logical_of
+from loader.readers.records.content import too_large
+from loader.sources.limits import LARGEST_READ
 from loader.sources.text_files import ROWS, unreadable
 from loader.sources.typed_files import FAR, UNDECODED, Described, TypedRows, decimal_type, text_of_typed
 from metadata.domain import types as data_types
@@ -51,6 +55,7 @@ _ERRORS = (
     TypeError,
     pa.ArrowException,
     zlib.error,
+    lzma.LZMAError,
     fastavro.schema.SchemaParseException,
 )
 
@@ -63,13 +68,22 @@ class _Far(str):
     """Text of a date or timestamp outside of the years 1 to 9999."""
 
 
+class _LargeBlock(Exception):
+    """Error for a block of more than LARGEST_READ unpacked bytes."""
+
+
 def read_avro(path: Path, rows: int = ROWS) -> TypedRows:
-    """Return the first rows of an Avro file. Raise Refusal UNREADABLE_FILE, NOT_RECORDS or DUPLICATE_COLUMN."""
+    """Return the first rows of an Avro file.
+
+    Raise Refusal UNREADABLE_FILE, TOO_LARGE, NOT_RECORDS or DUPLICATE_COLUMN.
+    """
     try:
         with path.open("rb") as stored:
             reader = fastavro.reader(stored, handle_unicode_errors="surrogateescape")
             schema = AvroSchema.of(reader.metadata["avro.schema"], path.name)
             records: list[Any] = list(islice(reader, rows + 1))
+    except _LargeBlock:
+        raise too_large(path.name, f"a block of it is more than {LARGEST_READ >> 20} MB", LARGEST_READ) from None
     except _ERRORS as error:
         raise unreadable(path, error) from error
     columns = [_described(schema, part, records[:rows]) for part in schema.fields]
@@ -125,8 +139,8 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-# Readers of values and blocks that fastavro lacks: it has no dates beyond Python's, no nanoseconds, changes the text of
-# UUIDs, and needs further packages for some compressions.
+# Readers of values and blocks in place of fastavro's, which has no dates beyond Python's and no nanoseconds, changes
+# the text of UUIDs, needs further packages for some compressions, and unpacks blocks of any size.
 def _date(days: int, *_: Any) -> date | _Far:
     try:
         return date.fromordinal(_FIRST_DAY + days)
@@ -146,17 +160,37 @@ def _timestamp(unit: str, *, is_local: bool) -> Callable[..., datetime | _Far]:
     return read
 
 
+def _block_reader(new_decompressor: Callable[[], Any]) -> Callable[[Any], BytesIO]:
+    """Return the reader of the blocks of a compression of Python's library."""
+
+    def read(stored: Any) -> BytesIO:
+        packed = stored.read(_length(stored))
+        return _bounded(new_decompressor().decompress(packed, LARGEST_READ + 1))
+
+    return read
+
+
+def _bounded(content: bytes) -> BytesIO:
+    if len(content) > LARGEST_READ:
+        raise _LargeBlock
+    return BytesIO(content)
+
+
 def _snappy(stored: Any) -> BytesIO:
     content = stored.read(_length(stored))
     packed, checksum = content[:-4], content[-4:]
-    plain = pa.Codec("snappy").decompress(packed, _length(BytesIO(packed), is_signed=False), asbytes=True)
+    size = _length(BytesIO(packed), is_signed=False)
+    if size > LARGEST_READ:
+        raise _LargeBlock
+    plain = pa.Codec("snappy").decompress(packed, size, asbytes=True)
     if zlib.crc32(plain).to_bytes(4, "big") != checksum:
         raise ValueError("the checksum of a block is wrong")
     return BytesIO(plain)
 
 
 def _zstandard(stored: Any) -> BytesIO:
-    return BytesIO(pa.CompressedInputStream(BytesIO(stored.read(_length(stored))), "zstd").read())
+    packed = BytesIO(stored.read(_length(stored)))
+    return _bounded(pa.CompressedInputStream(packed, "zstd").read(LARGEST_READ + 1))
 
 
 def _length(stored: Any, *, is_signed: bool = True) -> int:
@@ -174,7 +208,16 @@ def _ended() -> bytes:
     raise EOFError("the file ends within a block")
 
 
-fastavro_read.BLOCK_READERS.update({"snappy": _snappy, "zstandard": _zstandard})
+fastavro_read.BLOCK_READERS.update(
+    {
+        # The negative size of a window is that of a stream without a header.
+        "deflate": _block_reader(lambda: zlib.decompressobj(-15)),
+        "bzip2": _block_reader(bz2.BZ2Decompressor),
+        "xz": _block_reader(lzma.LZMADecompressor),
+        "snappy": _snappy,
+        "zstandard": _zstandard,
+    }
+)
 fastavro.read.LOGICAL_READERS.update(
     {"int-date": _date, "string-uuid": lambda text, *_: text}
     | {f"long-timestamp-{unit}": _timestamp(unit, is_local=False) for unit in _PER_SECOND}

@@ -22,7 +22,7 @@ from loader.readers.records.values import Number, Value, text_of
 from loader.readers.records.xml_documents import ROW_TAG_HINT, without_rows
 from loader.sources.file_bytes import sample_bytes
 from loader.sources.files import files_at
-from loader.sources.limits import MAX_COLUMNS
+from loader.sources.limits import LARGEST_READ, MAX_COLUMNS
 from loader.sources.results import Sample, joined_files_notes, sampled
 from loader.sources.text_files import (
     ROWS,
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
 _DECLARED_BY_USERS = frozenset({"quotes_inside", "repeated_headers"})
-# Unpacked bytes of a file that is read record by record: values in memory take many times as much.
-LARGEST_READ = 32 << 20
 
 
 def sample_files(
@@ -207,7 +205,8 @@ def _typed_reader(name: str) -> _Reader:
     """Return the reader of a format whose files have their own types."""
 
     def read(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-        typed_rows = _read_typed(name, path, rows)
+        with _limited(path):
+            typed_rows = _read_typed(name, path, rows)
         _check_width(path, [column[0] for column in typed_rows.columns])
         columns = [_column_of_type(*column) for column in typed_rows.columns]
         return sampled(columns, typed_rows.values, whole=typed_rows.whole, typed=True, where=path.name)

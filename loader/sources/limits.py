@@ -35,6 +35,8 @@ CONNECT_SECONDS = 4
 STATEMENT_SECONDS = 5
 MAX_COLUMNS = 2_000
 LONGEST_VALUE = 2_000  # characters of a sampled value
+# Unpacked bytes of a file that is read record by record, or of a block of it: values in memory take many times more.
+LARGEST_READ = 32 << 20
 # Readings of this process that have not ended; abandoned ones count, so that slow files cannot take all its threads.
 _MOST_READINGS = 8
 _readings = threading.BoundedSemaphore(_MOST_READINGS)

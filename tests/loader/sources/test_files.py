@@ -17,7 +17,7 @@ import pytest
 from pyarrow import orc
 
 from loader.contract.refusals import Refusal
-from loader.sources import file_samples, limits
+from loader.sources import avro_files, file_samples, limits
 from loader.sources.file_detection import detect_file
 from loader.sources.file_samples import sample_files
 from loader.sources.files import delivery_at, files_at, list_folder
@@ -331,6 +331,22 @@ def test_text_of_avro_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Pat
     sample = sample_files(path, "avro", None, roots=Roots.of([str(tmp_path)], folder="/"))
     assert [column.problem for column in sample.columns] == ["", "row 2 has a text that is not UTF-8"]
     assert sample.values == (("1", "2"), ("a", None))
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+def test_blocks_of_avro_are_unpacked_up_to_the_limit_of_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str
+):
+    with (tmp_path / "a.avro").open("wb") as file:
+        fields = [{"name": "t", "type": "string"}]
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, [{"t": "a" * 5_000}], codec=codec)
+    assert sample_files(tmp_path / "a.avro", "avro", None, roots=roots(tmp_path)).columns[0].name == "t"
+    for module in (file_samples, avro_files):
+        monkeypatch.setattr(module, "LARGEST_READ", 4_000)
+    with pytest.raises(Refusal) as refused:
+        sample_files(tmp_path / "a.avro", "avro", None, roots=roots(tmp_path))
+    assert (refused.value.code, refused.value.count) == ("TOO_LARGE", 4_000)
+    assert "the limit of these pages" in refused.value.message
 
 
 def test_uuid_of_avro_is_shown_as_it_is_written(tmp_path: Path):
