@@ -88,11 +88,11 @@ def place_of_environment(environment: Environment) -> Place:
 def place_of_report(report: ChangeReport) -> Callable[[], Place]:
     """Return a report's environment and the schemas that it changes, computed on demand."""
 
-    def found() -> Place:
+    def place_of_row() -> Place:
         names = {operation_of(row).dataset.rpartition(".")[0] for row in report.document["rows"]}
         return place_of_schemas(names, report.environment.name)
 
-    return found
+    return place_of_row
 
 
 def place_of_execution(execution: Execution) -> Callable[[], Place]:

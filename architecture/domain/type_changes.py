@@ -161,13 +161,13 @@ def _scale(data_type: DataType) -> int:
     return data_type.scale or 0
 
 
-def common_type(held: str, wanted: str) -> str | None:
+def common_type(stored: str, wanted: str) -> str | None:
     """Return the type that can store all values of both, for tables that never narrow; None if there is none.
 
     This is the wider type, or for two exact numbers of which neither is wider, a decimal with room for both. Text
     that becomes a number or date is incompatible, although the reverse is wider.
     """
-    before, after = parse(held), parse(wanted)
+    before, after = parse(stored), parse(wanted)
     if before == after or classify_types(before, after).widens:
         return str(after)
     if classify_types(before, after) is NARROWER and classify_types(after, before).widens:

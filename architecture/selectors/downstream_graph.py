@@ -116,7 +116,7 @@ def _with_risks(graph: Graph, risks: Mapping[str, str]) -> Graph:
 
 def _with_state(node: Node, state: str) -> Node:
     """Return the node with a state and its word, and without the mark of a lineage's centre (``here``)."""
-    return replace(node, state=state, said=_WORDS[state], here=False)
+    return replace(node, state=state, state_label=_WORDS[state], here=False)
 
 
 def _with_removed(

@@ -24,7 +24,7 @@ class Package:
 class Manager:
     """Package manager: ``program install name …``, as root or not.
 
-    ``refresh`` reads the lists of packages, ``query`` prints something (with ``found``, that text) for a name that
+    ``refresh`` reads the lists of packages, ``query`` prints something (with ``marker``, that text) for a name that
     the release has.
     """
 
@@ -32,7 +32,7 @@ class Manager:
     install: tuple[str, ...]
     query: tuple[str, ...]
     refresh: tuple[str, ...] = ()
-    found: str = ""
+    marker: str = ""
     as_root: bool = True
     unattended: tuple[str, ...] = ()
 
@@ -47,7 +47,7 @@ class Manager:
             errors="replace",
             env={**os.environ, "LC_ALL": "C"},
         )
-        return result.returncode == 0 and self.found in result.stdout and bool(result.stdout.strip())
+        return result.returncode == 0 and self.marker in result.stdout and bool(result.stdout.strip())
 
 
 # ``apt-cache show`` prints no version of a name that is only virtual.
@@ -57,10 +57,10 @@ MANAGERS = (
         ("apt-get", "install"),
         ("apt-cache", "show", "--no-all-versions"),
         refresh=("apt-get", "update"),
-        found="Version:",
+        marker="Version:",
         unattended=("--yes", "--no-install-recommends"),
     ),
-    Manager("dnf", ("dnf", "install"), ("dnf", "--quiet", "info"), found="Version", unattended=("--assumeyes",)),
+    Manager("dnf", ("dnf", "install"), ("dnf", "--quiet", "info"), marker="Version", unattended=("--assumeyes",)),
     Manager("apk", ("apk", "add"), ("apk", "search", "--exact"), refresh=("apk", "update")),
     Manager("brew", ("brew", "install"), ("brew", "info"), as_root=False),
 )

@@ -42,7 +42,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Node:
-    """Node of a dataset. ``layer`` sets its colour and column, ``state`` a second colour, with the label ``said``.
+    """Node of a dataset. ``layer`` sets its colour and column, ``state`` a second colour with ``state_label``.
 
     ``here`` is True for the subject of the page, ``marked`` for a highlighted node (critical path), ``muted`` for a
     retired dataset. ``ports`` are its columns, if the graph shows columns.
@@ -53,7 +53,7 @@ class Node:
     sub: str = ""
     layer: str = ""
     state: str = ""
-    said: str = ""
+    state_label: str = ""
     url: str = ""
     here: bool = False
     marked: bool = False
@@ -138,7 +138,8 @@ class Graph:
     @property
     def states(self) -> tuple[tuple[str, str], ...]:
         """Return the states of the graph with their labels, in order of appearance, for the legend."""
-        return tuple(dict.fromkeys((node.state, node.said) for node in self.nodes if node.state and node.said))
+        labels = ((node.state, node.state_label) for node in self.nodes)
+        return tuple(dict.fromkeys(pair for pair in labels if all(pair)))
 
     @property
     def has_marked(self) -> bool:

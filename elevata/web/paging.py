@@ -15,14 +15,14 @@ from django_filters import FilterSet
 
 
 class KeyedPages(Paginator):
-    """Paginator of the rows ``found``, which reads each page from ``every``, the query with the annotations.
+    """Paginator of ``rows``, which reads each page from ``every``, the query with the annotations.
 
     Annotations are therefore computed for the page's rows only; with OFFSET, databases compute them for skipped rows,
     too. With ``once``, one query reads all keys, which avoids the count of a slow search.
     """
 
-    def __init__(self, found: QuerySet, per_page: int, *, every: QuerySet, once: bool = False) -> None:
-        keys = found.values_list("pk", flat=True)
+    def __init__(self, rows: QuerySet, per_page: int, *, every: QuerySet, once: bool = False) -> None:
+        keys = rows.values_list("pk", flat=True)
         super().__init__(list(keys) if once else keys, per_page)
         self._every = every
 

@@ -118,8 +118,8 @@ class _Changes:
 
     def _selected(self, part: str, state: str, alias: str, *, target: bool) -> str:
         name, present = self.dialect.identifier, {c.name for c in self.stage.columns}
-        found = f"h.{self.names['history_key']}" if target else self.dialect.null("string")
-        selected = [f"{found} AS {name(TARGET)}", f"'{part}' AS {name(PART)}", f"{state} AS {name(STATE)}"]
+        stored_key = f"h.{self.names['history_key']}" if target else self.dialect.null("string")
+        selected = [f"{stored_key} AS {name(TARGET)}", f"'{part}' AS {name(PART)}", f"{state} AS {name(STATE)}"]
         selected += [f"{alias}.{self.key}", f"{alias}.{self.versions.row_hash}"]
         for column in self.described:
             is_there = alias == "h" or column.name in present

@@ -21,7 +21,7 @@ class Thrown:
 class _Cause:
     code: str
     pattern: re.Pattern[str]
-    said: str
+    message: str
     hint: str
 
 
@@ -126,7 +126,7 @@ _CAUSES = (
 NO_ACCESS = frozenset({"S3_CLIENT_MISSING", "CREDENTIALS_EXPIRED", "BUCKET_MISSING", "STORE_REFUSES", "NOT_PERMITTED"})
 DEEPEST = 30
 # Fixed message of each cause, by its code; it holds no data.
-SAID = {cause.code: cause.said for cause in _CAUSES}
+MESSAGES = {cause.code: cause.message for cause in _CAUSES}
 _PATHS = (
     re.compile(r"((?:file|s3a?|abfss?|gs|hdfs):/[^\s'\"`,;)\]]+)"),
     re.compile(r"(?<![\w:/])(/[^\s'\"`,:;()\[\]]+)"),
@@ -142,7 +142,7 @@ def cause_of(about: str, chain: Sequence[Thrown]) -> Refusal | None:
                 path = _path((thrown.message, *(other.message for other in reversed(chain))))
                 words = _line(thrown.message, cause.pattern) or thrown.name
                 where = f" ({path})" if path and path not in words else ""
-                return Refusal(cause.code, f"{about}: {cause.said}{where}: {words}", hint=cause.hint, file=path)
+                return Refusal(cause.code, f"{about}: {cause.message}{where}: {words}", hint=cause.hint, file=path)
     return None
 
 

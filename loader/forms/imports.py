@@ -99,7 +99,7 @@ def _proposed_names(delivered: list[str], system: str, dataset: str) -> list[str
 
 
 def _initial(line: Line, name: str) -> dict[str, Any]:
-    sampled = line.found
+    sampled = line.sampled
     return {
         # New and returning columns are ticked; the user decides on those that change or are gone.
         "take": line.status in (NEW, RETURNING),
@@ -170,6 +170,6 @@ def with_current_contract(lines: list[Line], source: SourceDataset) -> list[Line
         known, fresh = line.known, now.get(line.name)
         if known is not None and fresh is not None and fresh.version != known.version:
             change = f"changed by another user: {fresh.type}, {'in use' if fresh.active else 'out of use'} now"
-            line = replace(line, known=fresh, said="; ".join(part for part in (change, line.said) if part))
+            line = replace(line, known=fresh, difference="; ".join(part for part in (change, line.difference) if part))
         renewed.append(line)
     return renewed

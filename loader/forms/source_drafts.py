@@ -55,8 +55,8 @@ class SourceDraft:
         try:
             options = sent_options(data.get("options", ""))
             lines = lines_from_text(data.get("lines", ""))
-            facts = json.loads(data.get("said") or "{}")
-            facts = {"said": str(facts.get("said", "")), "notes": [str(note) for note in facts.get("notes", [])]}
+            facts = json.loads(data.get("source_facts") or "{}")
+            facts = {"extent": str(facts.get("extent", "")), "notes": [str(note) for note in facts.get("notes", [])]}
         except (ValueError, AttributeError, TypeError):
             raise BadRequest("The form is invalid. Reload the page.") from None
         place = Place(data.get("location", "").strip(), data.get("format", ""), options)
@@ -78,7 +78,7 @@ class SourceDraft:
             for field, value in (row.form.initial if row.form is not None else {}).items():
                 if row.form is not None and value not in (None, "", False):
                     data[row.form.add_prefix(field)] = "on" if value is True else str(value)
-        facts = {"said": result.said, "notes": list(result.notes)}
+        facts = {"extent": result.extent, "notes": list(result.notes)}
         place = replace(place, options=result.options)
         return cls(system, data, QueryDict(), place, lines, facts)
 
@@ -195,7 +195,7 @@ def _without_token(data: QueryDict) -> QueryDict:
 
 
 def _without_values(line: Line) -> Line:
-    return replace(line, found=replace(line.found, sample=())) if line.found is not None else line
+    return replace(line, sampled=replace(line.sampled, sample=())) if line.sampled is not None else line
 
 
 def _check_place(system: System, place: Place) -> None:

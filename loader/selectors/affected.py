@@ -126,8 +126,8 @@ def affected_by(subject: Subject, user: Any) -> tuple[Affected, ...]:
         pks = downstream(keys).downstream_pks if keys else []
     rows = TargetDataset.objects.filter(pk__among=pks, active=True).select_related("schema")
     datasets = {str(row): row for row in rows}
-    found = (*_exposures(pks), *_copies(pks), *_contracts(datasets), *_owners(datasets), *_queries(datasets, user))
-    everything = (*found, *_schedules(datasets))
+    own = (*_exposures(pks), *_copies(pks), *_contracts(datasets), *_owners(datasets), *_queries(datasets, user))
+    everything = (*own, *_schedules(datasets))
     return tuple(sorted(everything, key=lambda each: (domain.KINDS.index(each.kind), each.name, each.owner)))
 
 

@@ -122,7 +122,7 @@ class RunPicture:
                 part.layer,
                 state=part.status,
                 # There is room for one label, and rows and seconds imply that the dataset succeeded.
-                said="" if part.status == states.SUCCEEDED else part.status,
+                state_label="" if part.status == states.SUCCEEDED else part.status,
                 url=urls.get(part.key, ""),
                 marked=self.is_critical(part.key),
             )

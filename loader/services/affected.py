@@ -80,8 +80,8 @@ def notify_owners(*, subject: Subject, user: Any, note: str = "") -> Notified:
             users=[users[name]],
             facts={"affected": [each.described for each in things][:MOST_TOLD]},
         )
-    told = {owner for owner, name in accounts.items() if name in by_user or name == user.get_username()}
-    notified = Notified(tuple(sorted(by_user)), tuple(owner for owner in groups if owner not in told))
+    known = {owner for owner, name in accounts.items() if name in by_user or name == user.get_username()}
+    notified = Notified(tuple(sorted(by_user)), tuple(owner for owner in groups if owner not in known))
     record_change(
         action="sent",
         subject_kind=MESSAGE,

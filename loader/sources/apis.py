@@ -64,7 +64,7 @@ def sample_endpoint(system: System, location: str, options: dict[str, Any]) -> S
         sample = sample_files(path, JSON, reading, roots=ANYWHERE)
     is_whole = sample.whole and options.get("paging", "none") == "none"
     return replace(
-        sample, said=f"{sample.rows:,} rows of the first page of {location}", options=options, whole=is_whole
+        sample, extent=f"{sample.rows:,} rows of the first page of {location}", options=options, whole=is_whole
     )
 
 

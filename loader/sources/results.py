@@ -18,7 +18,7 @@ from metadata.domain.sources.formats import label_of
 class ConnectionResult:
     """Result of a connection test: the place, and facts about it as (label, text)."""
 
-    said: str
+    summary: str
     facts: tuple[tuple[str, str], ...] = ()
 
 
@@ -81,7 +81,7 @@ class Listing:
 class Sample:
     """Columns and first rows of a delivery. ``values`` has each column's values as text.
 
-    ``typed`` is true if the delivery declares its types, ``whole`` if these are all its rows. ``said`` describes the
+    ``typed`` is true if the delivery declares its types, ``whole`` if these are all its rows. ``extent`` describes the
     rows, like "the first 100 rows of orders.csv". ``questions`` are those of options that the values leave open,
     ``unread_dates`` the columns of dates in a format that is not read.
     """
@@ -90,7 +90,7 @@ class Sample:
     rows: int
     whole: bool
     typed: bool
-    said: str
+    extent: str
     values: tuple[tuple[Value, ...], ...] = ()
     notes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
@@ -143,5 +143,5 @@ def sampled(
     ]
     part = f"all {rows:,} rows" if whole else f"the first {rows:,} rows"
     texts = tuple(map(tuple, values))
-    said = f"{part} of {where}"
-    return Sample(tuple(described), rows, whole, typed, said, texts, tuple(notes), options or {})
+    extent = f"{part} of {where}"
+    return Sample(tuple(described), rows, whole, typed, extent, texts, tuple(notes), options or {})

@@ -96,17 +96,17 @@ def propagate_with_choices(
 
 
 def reads_with_choices(
-    found: frozenset[_Key],
+    sensitive: frozenset[_Key],
     reads: Mapping[_Key, Collection[_Key]],
     choices: Mapping[_Key, Collection[Condition[_Key]]],
     computed: Collection[_Key],
 ) -> dict[_Key, Collection[_Key]]:
     """Return what columns read, with the columns of the conditions that make them sensitive.
 
-    ``found`` are the columns that ``propagate_with_choices`` returns: ``propagate_sensitivity`` returns the same ones
-    over these reads.
+    ``sensitive`` are the columns that ``propagate_with_choices`` returns: ``propagate_sensitivity`` returns the same
+    ones over these reads.
     """
-    rule = _Revealing(found, reads, frozenset(computed))
+    rule = _Revealing(sensitive, reads, frozenset(computed))
     chosen = {column: frozenset().union(*map(rule.revealed, own)) for column, own in choices.items()}
     chosen = {column: columns for column, columns in chosen.items() if columns}
     return {**reads, **{column: frozenset(reads.get(column, ())) | columns for column, columns in chosen.items()}}
@@ -118,7 +118,7 @@ class _Revealing(Generic[_Key]):
     def __init__(
         self, sensitive: frozenset[_Key], reads: Mapping[_Key, Collection[_Key]], computed: frozenset[_Key]
     ) -> None:
-        self._found, self._reads, self._computed = sensitive, reads, computed
+        self._sensitive, self._reads, self._computed = sensitive, reads, computed
         self._mixed: dict[_Key, bool] = {}
         self._revealed: dict[Condition[_Key], frozenset[_Key]] = {}
 
@@ -130,8 +130,8 @@ class _Revealing(Generic[_Key]):
         return self._revealed[condition]
 
     def _own(self, condition: Condition[_Key]) -> frozenset[_Key]:
-        compared = condition.columns | (condition.rows & self._found)
-        sensitive = compared & self._found
+        compared = condition.columns | (condition.rows & self._sensitive)
+        sensitive = compared & self._sensitive
         return sensitive if len(compared) > 1 or any(map(self._is_mixed, compared)) else frozenset()
 
     def _is_mixed(self, column: _Key) -> bool:

@@ -23,7 +23,7 @@ class Option:
     tag: SafeString
     id: str
     label: str
-    said: str
+    help_text: str
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def shown_group(form: forms.Form, title: str, names: Iterable[str], unused: Mapp
 def _shown(bound: BoundField, unused: str) -> ShownField:
     before = bound.as_hidden(only_initial=True) if bound.field.show_hidden_initial else SafeString()
     drawn = isinstance(bound.field.widget, forms.RadioSelect | forms.CheckboxSelectMultiple)
-    help_texts = {item.value: item.said for item in CHOICES.get(bound.name, ())}
+    help_texts = {item.value: item.explanation for item in CHOICES.get(bound.name, ())}
     options = (
         Option(item.tag(), item.id_for_label, str(item.choice_label), help_texts.get(str(item.data["value"]), ""))
         for item in (bound.subwidgets if drawn else ())

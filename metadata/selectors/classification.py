@@ -152,7 +152,7 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
     for column_id, column in columns.items():
         own.setdefault(column.dataset, []).append(column_id)
 
-    def found(pk: int) -> Classification:
+    def classified(pk: int) -> Classification:
         known = own.get((_TARGET, pk), ())
         read = {column_id for dataset in reader.read_by((_TARGET, pk), inputs) for column_id in own.get(dataset, ())}
         sensitive_read = frozenset(name for each in read & sensitive for name in columns[each].names)
@@ -162,7 +162,7 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
             other_read=frozenset(name for each in read for name in columns[each].names) - sensitive_read,
         )
 
-    return {pk: found(pk) for pk in datasets}
+    return {pk: classified(pk) for pk in datasets}
 
 
 def technical_parts(datasets: Collection[int], before: Before | None = None) -> dict[int, frozenset[TechnicalPart]]:

@@ -51,7 +51,7 @@ def _copy_node(result: CopyResult) -> Node:
         f"in {row.system.short_name}",
         COPY,
         state=result.status,
-        said=result.label.lower(),
+        state_label=result.label.lower(),
         url=result.page,
         muted=not (row.dataset.active and row.system.active),
     )

@@ -110,7 +110,7 @@ def _readables(rows: Iterable[TargetDataset]) -> dict[int, Readable]:
 
 
 def _follow(before: Mapping[int, Readable], after: Mapping[int, Readable], without: Collection[str]) -> list[str]:
-    changed = [pk for pk in before if _told(before[pk]) != _told(after.get(pk))]
+    changed = [pk for pk in before if _content(before[pk]) != _content(after.get(pk))]
     if not changed:
         return []
     readers = models_reading([before[pk].dataset for pk in changed]).select_for_update(of=("self",))
@@ -133,7 +133,7 @@ def _follow(before: Mapping[int, Readable], after: Mapping[int, Readable], witho
     return changes
 
 
-def _told(readable: Readable | None) -> object:
+def _content(readable: Readable | None) -> object:
     return readable and (readable.name, readable.active, readable.columns, readable.versions)
 
 

@@ -25,7 +25,7 @@ const measure = (text) => text.length * 7;
 const graph = () => ({
   nodes: [
     { id: "r", title: "raw_route", rank: 0 },
-    { id: "c", title: "rc_route", rank: 1, said: "queued" },
+    { id: "c", title: "rc_route", rank: 1, state_label: "queued" },
     { id: "a", title: "rc_airport_of_departure", rank: 1 },
   ],
   edges: [
@@ -37,7 +37,7 @@ const graph = () => ({
 describe("shape", () => {
   test("state, texts and links do not change it", () => {
     const changed = graph();
-    Object.assign(changed.nodes[1], { said: "running", state: "running", url: "/c/", sub: "3 rows" });
+    Object.assign(changed.nodes[1], { state_label: "running", state: "running", url: "/c/", sub: "3 rows" });
     changed.edges[0].marked = true;
     assert.equal(shapeOf(changed), shapeOf(graph()));
   });

@@ -165,8 +165,8 @@ def _columns(
     )
 
 
-def _on_table(placed: Placed, side: str, op: str, table: Table, **said: Any) -> Operation:
-    return Operation(op, table.qualified_name, placed.state.key, side, **said)
+def _on_table(placed: Placed, side: str, op: str, table: Table, **more: Any) -> Operation:
+    return Operation(op, table.qualified_name, placed.state.key, side, **more)
 
 
 def _created(placed: Placed, side: str, table: Table, message: str = "") -> Draft:

@@ -55,10 +55,10 @@ def _readers(inputs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
 
 
 def _downstream(key: str, readers: Mapping[str, Iterable[str]]) -> list[str]:
-    found, waiting = [], [key]
+    downstream, waiting = [], [key]
     while waiting:
         for reader in readers.get(waiting.pop(), ()):
-            if reader not in found:
-                found.append(reader)
+            if reader not in downstream:
+                downstream.append(reader)
                 waiting.append(reader)
-    return found
+    return downstream

@@ -74,7 +74,7 @@ class Planned:
     """
 
     placed: tuple[Placed, ...]
-    found: Matching[_Entry]
+    matching: Matching[_Entry]
     plans: tuple[DatasetPlan, ...]
     policy: PolicySet
 
@@ -111,18 +111,18 @@ class Planned:
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
         """Return the inputs of each dataset, all by the dataset keys in operations."""
-        return _inputs(self.found)
+        return _inputs(self.matching)
 
     @property
     def desired_keys(self) -> dict[str, str]:
         """Return the keys in the desired state by the dataset keys in operations."""
-        return {pair.before.key: pair.after.key for pair in self.found.known}
+        return {pair.before.key: pair.after.key for pair in self.matching.known}
 
     def within(self, only: Collection[str] | None) -> Plan:
         """Return the operations on datasets with these stable keys; None means all."""
         drafts = [_decide(draft, self.policy, only) for plan in self.plans for draft in plan.drafts]
         names_in_use = {space: names for plan in self.plans for space, names in plan.names_in_use.items()}
-        names_in_use[TABLES] = frozenset(_used_table_names(self.found))
+        names_in_use[TABLES] = frozenset(_used_table_names(self.matching))
         drafts = block_taken_names(drafts, names_in_use)
         inside = [draft for draft in drafts if only is None or draft.operation.dataset_key in only]
         warnings = [warning for plan in self.plans for warning in plan.warnings]

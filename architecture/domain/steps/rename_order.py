@@ -19,14 +19,14 @@ class NameTaken(MetadataError):
 
 
 def order_moves(
-    moves: Sequence[tuple[str, str]], held: Iterable[str], aside: Callable[[str], str]
+    moves: Sequence[tuple[str, str]], taken: Iterable[str], aside: Callable[[str], str]
 ) -> list[tuple[str, str]]:
     """Return renames (from, to) in an order in which each new name is free.
 
     In a cycle, or for a change of case alone, one item is first renamed to the temporary name ``aside(name)``.
-    ``held`` are all names in use. Raises NameTaken if there is no such order.
+    ``taken`` are all names in use. Raises NameTaken if there is no such order.
     """
-    used_names = {name.lower() for name in held}
+    used_names = {name.lower() for name in taken}
     waiting = [(old, new) for old, new in moves if old != new]
     ordered: list[tuple[str, str]] = []
     while waiting:

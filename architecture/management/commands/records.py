@@ -33,7 +33,7 @@ class Command(ProductCommand):
             raise CommandExit(INVALID, "--artifact goes with a record", "usage")
         rows = records(environment=environment_named(environment) if environment else None)
         if record is not None:
-            self._one(record_named(record), artifact)
+            self._verify(record_named(record), artifact)
             return
         listed = [(row, verify(record_artifact(row))) for row in rows]
         self.print_json({"records": [_described(row, findings) for row, findings in listed]})
@@ -42,7 +42,7 @@ class Command(ProductCommand):
                 self.say(f"{row.record_id}  {_line(row)}{'  DOES NOT VERIFY' if findings else ''}")
         raise_unverified([findings[0] for _, findings in listed if findings])
 
-    def _one(self, row: ExecutionRecord, artifact: Path | None) -> None:
+    def _verify(self, row: ExecutionRecord, artifact: Path | None) -> None:
         exported = record_artifact(row)
         findings = verify(exported)
         if artifact is not None:

@@ -32,7 +32,7 @@ class Effect:
     """Effect of a change of policy; ``kind`` is refused, from_now or next_load."""
 
     kind: str
-    said: str
+    text: str
 
 
 def effects(before: HistoryPolicy, now: HistoryPolicy) -> tuple[Effect, ...]:

@@ -94,7 +94,7 @@ class Outcome:
     names: Mapping[str, str]
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """Return a summary in one line."""
         refused = sum(batch.refusal is not None for batch in self.batches)
         rows, versions, batches = len(self.sample.rows), len(self.versions), len(self.batches)

@@ -15,7 +15,7 @@ from loader.contract.manifest.reads import Masking
 from loader.contract.refusals import Refusal
 from loader.domain.queries.answers import ORIGIN, rows_kind
 from loader.domain.queries.row_selection import RowSelection
-from loader.domain.spark_failures import SAID
+from loader.domain.spark_failures import MESSAGES
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState
 
@@ -97,11 +97,12 @@ def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
     if of_another and not _names_any(refusal.samples, sensitive):
         return refusal
     message, hint = refusal.message, refusal.hint
-    if refusal.code in SAID:
+    if refusal.code in MESSAGES:
         refusal = replace(refusal, file="")
-        message = f"{message.partition(':')[0]}: {SAID[refusal.code]}; what Spark says of it may hold sensitive values"
+        what = message.partition(":")[0]
+        message = f"{what}: {MESSAGES[refusal.code]}; Spark's own message may contain sensitive values"
     if refusal.code in MESSAGES_OF_SPARK:
-        message = f"{message.partition(':')[0]}: it failed; what Spark says of it may hold sensitive values"
+        message = f"{message.partition(':')[0]}: it failed; Spark's own message may contain sensitive values"
     if refusal.samples:
         hint = f"{hint} Examples are masked: the dataset has sensitive columns.".strip()
     return replace(refusal, message=message, hint=hint, samples=())
@@ -115,7 +116,7 @@ def _names_any(samples: Collection[str], names: Collection[str]) -> bool:
 def may_hold_values(error: Mapping[str, Any]) -> bool:
     """Return True if a refusal as JSON has samples, or a message of Spark."""
     has_samples = bool(error.get("samples") or error.get("faults"))
-    return has_samples or error.get("code") in (*MESSAGES_OF_SPARK, *SAID)
+    return has_samples or error.get("code") in (*MESSAGES_OF_SPARK, *MESSAGES)
 
 
 def without_examples(error: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:

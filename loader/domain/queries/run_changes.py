@@ -35,7 +35,7 @@ class KeyChange:
     versions: int
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         return OPERATIONS[self.op]
 
 

@@ -33,7 +33,7 @@ class KnownColumn:
 
 @dataclass(frozen=True)
 class Line:
-    """Comparison of a column: ``found`` in the sample, ``known`` in the contract, ``said``: the difference.
+    """Comparison of a column: ``sampled`` and ``known`` in the contract, with their ``difference``.
 
     ``type`` and ``nullable`` are those that the column would get.
     """
@@ -42,8 +42,8 @@ class Line:
     name: str
     type: DataType
     nullable: bool
-    said: str = ""
-    found: SampledColumn | None = None
+    difference: str = ""
+    sampled: SampledColumn | None = None
     known: KnownColumn | None = None
 
 
@@ -144,14 +144,14 @@ def lines_from_text(text: str) -> list[Line]:
 
 
 def _line(item: dict[str, Any]) -> Line:
-    sampled, known = item["found"], item["known"]
+    sampled, known = item["sampled"], item["known"]
     return Line(
         status=str(item["status"]),
         name=str(item["name"]),
         type=_type(item["type"]),
         nullable=bool(item["nullable"]),
-        said=str(item["said"]),
-        found=SampledColumn(**{**sampled, "type": _type(sampled["type"]), "sample": tuple(sampled["sample"])})
+        difference=str(item["difference"]),
+        sampled=SampledColumn(**{**sampled, "type": _type(sampled["type"]), "sample": tuple(sampled["sample"])})
         if sampled
         else None,
         known=KnownColumn(**{**known, "type": _type(known["type"])}) if known else None,

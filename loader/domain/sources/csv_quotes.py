@@ -103,7 +103,7 @@ class QuoteScanner:
             if is_last:
                 break
             if not self._is_field_start:
-                return self._found(text, parts, number)
+                return self._stray_quote(text, parts, number)
             self._is_inside = True
         self._lines += text.count(self._line_end)
         self._is_record_start = not self._is_inside and text[-1] in "\r\n"
@@ -114,7 +114,7 @@ class QuoteScanner:
             return False
         return (len(part) - len(part.rstrip(self._escape))) % 2 == 1
 
-    def _found(self, text: str, parts: list[str], number: int) -> StrayQuote:
+    def _stray_quote(self, text: str, parts: list[str], number: int) -> StrayQuote:
         at = sum(map(len, parts[: number + 1])) + number
         line = self._lines + text.count(self._line_end, 0, at)
         start = text.rfind(self._line_end, 0, at) + 1

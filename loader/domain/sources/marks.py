@@ -234,7 +234,7 @@ class Reading:
         WATERMARK_BACKWARDS, BAD_SINCE, or VALUE_DOES_NOT_FIT for infinity.
         """
         window = self.begin_window(source, kinds, zone)
-        window = self.held(window, kinds, values_of(source.name, highest, kinds), measure)
+        window = self.with_end(window, kinds, values_of(source.name, highest, kinds), measure)
         if not window.by_hand:
             self._refuse_backwards(source.name, window)
         return window
@@ -256,7 +256,7 @@ class Reading:
         lowest = None if passed else _lowest(self.marks, digest)
         return Window(digest, lowest, {}, times=times, passed=passed or None)
 
-    def held(
+    def with_end(
         self, window: Window, kinds: Mapping[str, str], highest: Mapping[str, Value], measure: Measure | None
     ) -> Window:
         """Return the window with its end, which leaves out rows ahead if there is a measure."""
@@ -270,13 +270,13 @@ class Reading:
             _values(_combined(min, known)),
             self.intake.tolerance if isinstance(self.intake.tolerance, int) else None,
         )
-        held = limits.hold(highest, measure)
+        limited = limits.hold(highest, measure)
         return replace(
             window,
-            end=_texts(held.ends),
-            lows=_texts(held.lows) or None,
-            limits=_texts(held.limits) or None,
-            ahead=dict(held.ahead) or None,
+            end=_texts(limited.ends),
+            lows=_texts(limited.lows) or None,
+            limits=_texts(limited.limits) or None,
+            ahead=dict(limited.ahead) or None,
         )
 
     def _known(self, digest: str) -> list[Mark]:
@@ -348,7 +348,7 @@ def finish_window(
     values = values_of(shown, highest, kinds)
     if reading is None or measure is None:
         return replace(window, end=_combined(max, (window.start or {}, _texts(values))))
-    made, start = reading.held(window, kinds, values, measure), window.start or {}
+    made, start = reading.with_end(window, kinds, values, measure), window.start or {}
     if not made.by_hand:
         reading.refuse_lower(shown, start, made.end)
     lowest = {name: measure.lowest(name) for name in start}

@@ -30,14 +30,14 @@ def dialect_of(options: ReadingOptions) -> dict[str, Any]:
 
 def table_lines(lines: Iterable[str], skip: int, footer: int) -> Iterator[str]:
     """Yield the lines without the first ``skip`` and the last ``footer``; blank lines at the end do not count."""
-    held: deque[str] = deque()  # the lines that may be the last ones
+    buffered: deque[str] = deque()  # the lines that may be the last ones
     for line in islice(lines, skip, None):
         if not footer:
             yield line
             continue
-        held.append(line)
-        while len(held) > footer and not is_blank(line):
-            yield held.popleft()
+        buffered.append(line)
+        while len(buffered) > footer and not is_blank(line):
+            yield buffered.popleft()
 
 
 def is_ended_by_delimiter(fields: Sequence[str], width: int) -> bool:

@@ -243,7 +243,7 @@ def _described(source: SourceDataset, path: Path, location: str) -> UploadedFile
         sample.whole,
         missing=tuple(line.name for line in lines if line.status == GONE),
         new=tuple(line.name for line in lines if line.status in (NEW, RETURNING)),
-        differing=tuple((line.name, line.said) for line in lines if line.status in (CHANGED, CLASHING)),
+        differing=tuple((line.name, line.difference) for line in lines if line.status in (CHANGED, CLASHING)),
         error=fault.as_json() if fault is not None else None,
     )
 

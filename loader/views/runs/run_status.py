@@ -51,18 +51,18 @@ _LIGHT = (
 _DECISIONS = {
     TOO_MANY_DELETES: {
         "name": "allow_deletes",
-        "said": "The snapshot lacks many open keys. If the rows were deleted in the source, load again with deletes "
-        "allowed.",
+        "explanation": "The snapshot lacks many open keys. If the rows were deleted in the source, load again with "
+        "deletes allowed.",
         "button": "Allow deletes and reload",
     },
     EMPTY_SNAPSHOT: {
         "name": "allow_empty",
-        "said": "The snapshot is empty. If the source is empty, load again with empty deliveries allowed.",
+        "explanation": "The snapshot is empty. If the source is empty, load again with empty deliveries allowed.",
         "button": "Allow empty and reload",
     },
     BACKWARDS: {
         "name": "full",
-        "said": "The highest watermark value of a source is below the mark of the last load. If the source was "
+        "explanation": "The highest watermark value of a source is below the mark of the last load. If the source was "
         "restored, read it whole.",
         "button": "Read whole and reload",
     },

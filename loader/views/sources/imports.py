@@ -202,7 +202,7 @@ def _add_type_error(row: Row, message: str) -> None:
 
 
 def _facts(result: Sample) -> dict[str, Any]:
-    return {"said": result.said, "notes": [*result.notes, *notes_of(result.unread_dates)]}
+    return {"extent": result.extent, "notes": [*result.notes, *notes_of(result.unread_dates)]}
 
 
 def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
@@ -212,8 +212,8 @@ def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
         "same": [row for row in rows if row.line.status == SAME],
         "clashing": [row for row in rows if row.form is None and row.line.status != SAME],
         "lines": lines_as_text([row.line for row in rows]),
-        "said": facts,
-        "said_json": json.dumps(facts),
+        "source_facts": facts,
+        "source_facts_json": json.dumps(facts),
         "known_types": ColumnChoiceForm.known_types,
         "help": ColumnChoiceForm(prefix="help"),
     }
@@ -237,7 +237,7 @@ class SourceColumns(SourceEditing, SourceDatasetPage):
         """Take the ticked lines, all or nothing."""
         try:
             lines = lines_from_text(request.POST.get("lines", ""))
-            facts = json.loads(request.POST.get("said") or "{}")
+            facts = json.loads(request.POST.get("source_facts") or "{}")
         except ValueError:
             raise BadRequest("The form is invalid. Reload the page.") from None
         source, names, problem = self.row, _names(self.row), ""

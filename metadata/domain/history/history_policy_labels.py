@@ -47,7 +47,7 @@ class Choice:
 
     value: str
     label: str
-    said: str
+    explanation: str
 
 
 CHOICES: Mapping[str, tuple[Choice, ...]] = {

@@ -57,7 +57,7 @@ def parse_yaml(content: str, shown: str) -> Node:
         return _Reader(content, shown).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise MetadataError("bad_yaml", _said(error), place=_place(shown, mark)) from None
+        raise MetadataError("bad_yaml", _message(error), place=_place(shown, mark)) from None
     except yaml.YAMLError as error:
         raise MetadataError("bad_yaml", str(error).splitlines()[0], place=shown) from None
 
@@ -167,7 +167,7 @@ class _Moment:
     """Marker for a YAML date or time; the field that reads it parses its text."""
 
 
-def _said(error: yaml.MarkedYAMLError) -> str:
+def _message(error: yaml.MarkedYAMLError) -> str:
     return "is not YAML: " + ", ".join(part for part in (error.context, error.problem) if part)
 
 

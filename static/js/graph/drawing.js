@@ -97,7 +97,7 @@ function drawBox(node, { x, y, width, height }, svg) {
   make("rect", { class: "bar", x, y, width: 5, height, rx: 2.5 }, group);
   make("text", { class: "title", x: x + PAD, y: y + 20 }, group);
   make("text", { class: "sub", x: x + PAD, y: y + 36 }, group);
-  make("text", { class: "said", x: x + width - 9, y: y + 36, "text-anchor": "end" }, group);
+  make("text", { class: "state-label", x: x + width - 9, y: y + 36, "text-anchor": "end" }, group);
   return link;
 }
 
@@ -172,7 +172,7 @@ function paintPort(graph, { id, title, note = "", tip = "", url, here, muted }, 
 }
 
 function paintNode(graph, link, node) {
-  const { title, sub = "", said = "", layer, state, url, here, marked, muted } = node;
+  const { title, sub = "", state_label: label = "", layer, state, url, here, marked, muted } = node;
   const room = graph.boxes.get(node.id).width - PAD - 9;
   const measure = subtitleWidth();
   const classes = [
@@ -188,10 +188,10 @@ function paintNode(graph, link, node) {
   if (here) link.setAttribute("aria-current", "true");
   else link.removeAttribute("aria-current");
   link.querySelector("g").setAttribute("class", classes.filter(Boolean).join(" "));
-  write(link, "title", [title, sub, said].filter(Boolean).join(", "));
+  write(link, "title", [title, sub, label].filter(Boolean).join(", "));
   write(link, ".title", fitted(title, room, titleWidth()));
-  write(link, ".said", said);
-  write(link, ".sub", fitted(sub, said ? room - measure(said) - 10 : room, measure));
+  write(link, ".state-label", label);
+  write(link, ".sub", fitted(sub, label ? room - measure(label) - 10 : room, measure));
 }
 
 function write(link, selector, text) {

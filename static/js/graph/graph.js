@@ -5,7 +5,7 @@
 //
 // templates/parts/graph.html writes both from a elevata.web.graph.Graph, with the key below.
 //   node   id, title; and, where it has them: sub (second line), layer (colour of the bar), state (CSS class
-//          is-STATE) with said (the state in words), url, here, marked, muted, rank (its column), ports
+//          is-STATE) with state_label (the state in words), url, here, marked, muted, rank (its column), ports
 //   port   a column in the box: id, title, url; and: note (its type), tip (its expression), here, muted
 //   edge   start, end; and: kind (input, history, reference), label, marked, start_port, end_port
 //   heads  what stands above each column

@@ -23,7 +23,7 @@ export function widthsOf(nodes, down, measure) {
   const widest = new Map();
   nodes.forEach((node) => {
     const rows = portsOf(node).map(({ title, note = "" }) => measure(title) + measure(note) + PAD);
-    const needed = Math.max(measure(node.title), node.said ? 130 : 0, ...rows) + 2 * PAD + 2;
+    const needed = Math.max(measure(node.title), node.state_label ? 130 : 0, ...rows) + 2 * PAD + 2;
     widest.set(node.rank, Math.max(widest.get(node.rank) || 120, needed));
   });
   return nodes.map((node) => Math.round(Math.min(down ? 180 : 240, widest.get(node.rank))));

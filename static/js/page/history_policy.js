@@ -1,15 +1,15 @@
-// The history policy's form: a field that has no say beside the other choices is switched off, with the reason.
-// Which ones stands in the part that shows what the policy does. Nothing that is typed is touched.
+// Form of the history policy: a field that has no effect with the other choices is disabled, with the reason.
+// The answer to each choice lists these fields. Typed values are kept.
 
 document.addEventListener("htmx:afterSwap", () => {
-  const told = document.getElementById("policy-unused");
-  if (!told) return;
-  const unused = JSON.parse(told.textContent);
+  const element = document.getElementById("policy-unused");
+  if (!element) return;
+  const unused = JSON.parse(element.textContent);
   document.querySelectorAll("[data-policy-field]").forEach((field) => {
     const why = unused[field.dataset.policyField] || "";
-    const said = field.querySelector("[data-why]");
+    const reason = field.querySelector("[data-why]");
     field.querySelector("fieldset").disabled = why !== "";
-    said.textContent = why;
-    said.parentElement.hidden = why === "";
+    reason.textContent = why;
+    reason.parentElement.hidden = why === "";
   });
 });

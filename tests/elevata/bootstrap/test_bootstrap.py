@@ -160,7 +160,7 @@ class TestSystemPackages:
         program = tmp_path / "show"
         program.write_text(f"#!/bin/sh\n[ \"$1\" = name ] && echo '{output}'; exit {status}\n")
         program.chmod(0o755)
-        assert system.Manager("x", (), (str(program),), found="Version:").has("name") is expected
+        assert system.Manager("x", (), (str(program),), marker="Version:").has("name") is expected
 
 
 class TestJava:

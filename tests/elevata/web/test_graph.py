@@ -84,9 +84,9 @@ def test_two_nodes_of_one_id_are_refused():
 def test_graph_legend_lists_only_layers_states_and_edge_kinds_of_the_graph():
     made = Graph(
         (
-            Node("a", "a", layer="rawcore", state="failed", said="failed"),
-            Node("b", "b", layer="raw", state="failed", said="failed"),
-            Node("c", "c", layer="raw", state="queued", said="queued"),
+            Node("a", "a", layer="rawcore", state="failed", state_label="failed"),
+            Node("b", "b", layer="raw", state="failed", state_label="failed"),
+            Node("c", "c", layer="raw", state="queued", state_label="queued"),
         ),
         (Edge("b", "a"), Edge("a", "c", "reference")),
     )

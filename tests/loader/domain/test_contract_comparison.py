@@ -35,7 +35,7 @@ def test_inferred_type_differs_only_if_values_do_not_fit_the_type_of_the_contrac
     assert statuses(lines) == {"a": "same", "b": "changed"}
     (changed,) = (line for line in lines if line.name == "b")
     assert str(changed.type) == "float"
-    assert changed.said == "1 sampled value does not fit integer, '1.5' for one"
+    assert changed.difference == "1 sampled value does not fit integer, '1.5' for one"
 
 
 def test_declared_type_that_differs_from_the_contract_is_a_change():
@@ -63,16 +63,16 @@ def test_names_that_differ_only_by_case_clash():
 
 def test_column_of_an_unsupported_type_is_clashing():
     lines = compare([], [found("a", problem="duration cannot be held")])
-    assert [(line.status, line.said) for line in lines] == [("clashing", "duration cannot be held")]
+    assert [(line.status, line.difference) for line in lines] == [("clashing", "duration cannot be held")]
 
 
 def test_nulls_in_a_required_column_are_a_difference():
     lines = compare([known("a", nullable=False)], [found("a", rows=10, nulls=3)])
     assert (lines[0].status, lines[0].nullable) == ("changed", True)
-    assert "3 of 10 rows have no value" in lines[0].said
+    assert "3 of 10 rows have no value" in lines[0].difference
 
 
 def test_null_business_key_is_reported_but_never_made_nullable():
     lines = compare([known("a", nullable=False, key_ordinal=1)], [found("a", rows=10, nulls=1)])
     assert (lines[0].status, lines[0].nullable) == ("same", False)
-    assert "a load will refuse them" in lines[0].said
+    assert "a load will refuse them" in lines[0].difference

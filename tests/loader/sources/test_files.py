@@ -64,7 +64,7 @@ def test_sample_keeps_leading_zeros_as_text(tmp_path: Path):
 def test_sample_reads_the_first_rows_and_states_their_number(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "n\n" + "1\n" * 50 + "x\n", rows=50)
     assert (sample.rows, sample.whole, types(sample)) == (50, False, {"n": "integer"})
-    assert sample.said == "the first 50 rows of a.csv"
+    assert sample.extent == "the first 50 rows of a.csv"
 
 
 def test_empty_csv_fields_are_null_unless_empty_is_null_is_false(tmp_path: Path):

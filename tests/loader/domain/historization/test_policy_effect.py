@@ -53,7 +53,7 @@ def test_other_policy_changes_apply_from_the_next_load(before: dict, now: dict):
 def test_each_kind_of_effect_is_listed_once_with_all_its_settings():
     now = {"deletes": "tombstone", "track": ["a"], "views": ["current"], "profile": "dbt"}
     refused, from_now, next_load = effects(HistoryPolicy(), HistoryPolicy.from_dict(now))
-    assert "whether a delete leaves a tombstone" in refused.said
-    assert "which columns its versions have" in refused.said
-    assert from_now.said.startswith("The tracked columns: what is in the history stays")
-    assert next_load.said.startswith("Views: so from the next load on")
+    assert "whether a delete leaves a tombstone" in refused.text
+    assert "which columns its versions have" in refused.text
+    assert from_now.text.startswith("The tracked columns: what is in the history stays")
+    assert next_load.text.startswith("Views: so from the next load on")

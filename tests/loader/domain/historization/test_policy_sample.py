@@ -151,7 +151,7 @@ def test_a_late_row_refuses_its_delivery_with_the_reason():
     *_, last = played(EFFECTIVE | {"late": "refuse"}).batches
     assert last.refusal.code == "LATE_ROWS"
     assert [(fate.became, fate.refused) for fate in last.rows] == [("Refused, with the whole delivery.", True)]
-    assert played(EFFECTIVE | {"late": "refuse"}).said.endswith("1 of the deliveries is refused.")
+    assert played(EFFECTIVE | {"late": "refuse"}).summary.endswith("1 of the deliveries is refused.")
 
 
 def test_a_late_row_that_is_ignored_is_counted():

@@ -185,7 +185,7 @@ def test_refusal_omits_the_message_of_spark(code: str):
 
 def test_refusal_with_a_known_cause_omits_the_text_of_spark_and_the_file():
     refusal = without_values(Refusal("DISK_FULL", "t: no space is left on the disk: at ada@x", file="/ada@x"), ["mail"])
-    assert refusal.message == "t: no space is left on the disk; what Spark says of it may hold sensitive values"
+    assert refusal.message == "t: no space is left on the disk; Spark's own message may contain sensitive values"
     assert refusal.file == ""
 
 

@@ -120,7 +120,7 @@ def changed(op: str, before: tuple | None, after: tuple | None) -> tuple:
 def test_update_shows_only_the_changed_fields():
     old, new = ("k", "r1", None, "Old", "EDDB", "x"), ("k", "r2", None, "New", "EDDB", "x")
     change, fields = changed("U", old, new)
-    assert (change.said, [(name, field.text) for name, field in change.key]) == ("updated", [("icao", "EDDB")])
+    assert (change.label, [(name, field.text) for name, field in change.key]) == ("updated", [("icao", "EDDB")])
     assert fields == [("name", "Old", "New", True)]
 
 

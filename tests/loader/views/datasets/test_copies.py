@@ -121,7 +121,7 @@ def test_copies_are_downstream_in_the_lineage_with_their_state(editor: Client, a
         answer = editor.get(f"/datasets/{key}/lineage/")
         assert "mart.airport Copy in bi Failed" in words(answer.content.decode())
         (node,) = (node for node in answer.context["graph"].nodes if node.layer == "copy")
-        assert (node.title, node.sub, node.state, node.said) == ("mart.airport", "in bi", "failed", "failed")
+        assert (node.title, node.sub, node.state, node.state_label) == ("mart.airport", "in bi", "failed", "failed")
         assert node.url == f"{page(airport)}#copy-{copy.key}"
     history = editor.get(f"/datasets/{airport.history.key}/lineage/")
     assert "mart.airport" not in words(history.content.decode())

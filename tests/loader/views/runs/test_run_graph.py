@@ -85,7 +85,7 @@ def test_node_summary_shows_rows_and_seconds_or_the_current_phase(known: Part, e
 
 def test_node_without_success_shows_its_state_in_words():
     graph = RunPicture((part("a", 1.0), part("b", status="failed"), part("c", status="queued"))).graph({})
-    assert [node.said for node in graph.nodes] == ["", "failed", "queued"]
+    assert [node.state_label for node in graph.nodes] == ["", "failed", "queued"]
 
 
 # --- bars -------------------------------------------------------------------------------------------

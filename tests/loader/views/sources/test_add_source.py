@@ -242,7 +242,7 @@ def orders_of_a_database(editor: Client) -> str:
     """Return the address of the step of load types of a database table with a key and a time of changes."""
     System.objects.update(kind="jdbc", location="postgresql://reader@db.example.org/erp")
     types = {"id": DataType(BIGINT), "name": DataType(STRING), "changed_at": DataType(TIMESTAMP)}
-    lines = [Line(NEW, name, type_, True, found=SampledColumn(name, type_, "")) for name, type_ in types.items()]
+    lines = [Line(NEW, name, type_, True, sampled=SampledColumn(name, type_, "")) for name, type_ in types.items()]
     sent = {"name": "orders", "short_name": "orders", "location": "shop.orders", "format": "table"}
     sent |= {"lines": lines_as_text(lines), "c0-key_ordinal": "1"}
     for place, type_ in enumerate(types.values()):
@@ -276,7 +276,7 @@ def test_debezium_topic_without_a_key_is_appended(editor: Client, shop: System):
     """The delivery type of change events needs a key, so it is not proposed without one."""
     System.objects.update(kind="kafka", location="kafka://broker.example.org")
     columns = {"name": DataType(STRING), "_op": DataType(STRING), "_sequence": DataType(BIGINT)}
-    lines = [Line(NEW, name, type_, True, found=SampledColumn(name, type_, "")) for name, type_ in columns.items()]
+    lines = [Line(NEW, name, type_, True, sampled=SampledColumn(name, type_, "")) for name, type_ in columns.items()]
     sent = {
         "name": "events",
         "short_name": "events",

@@ -21,8 +21,8 @@ def test_choices_list_every_view():
 
 @pytest.mark.parametrize("one", [choice for choices in CHOICES.values() for choice in choices])
 def test_choice_is_described_in_one_sentence(one):
-    assert one.said.endswith(".")
-    assert ". " not in one.said
+    assert one.explanation.endswith(".")
+    assert ". " not in one.explanation
 
 
 # For each field a value that says something, to be put beside other choices.
