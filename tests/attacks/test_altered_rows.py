@@ -76,7 +76,7 @@ def altered() -> list[str]:
 
 @pytest.fixture
 def installation(built: World) -> World:
-    """The same, with a model, a contract, a schedule, a service account and a webhook."""
+    """Return the built world with a model, a contract, a schedule, a service account and a webhook."""
     with acting_as(built.author):
         sales_mart()
         schema = create_schema(name="biz", layer="bizcore")

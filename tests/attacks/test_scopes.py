@@ -1,4 +1,4 @@
-"""Attacks with a role for one schema: sources and systems are in none, so all that is done with them is refused."""
+"""Attacks with a role for one schema: sources and systems belong to no schema, so changing them is refused."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.architecture.world import World, person
 from tests.attacks.requests import send
 from tests.factories import SourceDatasetFactory, SystemFactory
 
-# Pages of editors that act on rows of the warehouse, whose services check the row's schema.
+# Pages of editors that change metadata of datasets; their services check the dataset's schema.
 CHECKED_BY_ROW = (
     *("metadata.", "architecture.views.", "loader.views.affected."),
     *("loader.views.datasets.", "loader.views.sources.metadata_import."),
@@ -44,7 +44,7 @@ def source(landing: Path) -> SourceDataset:
 
 @pytest.fixture
 def eds(airport: TargetDataset) -> Client:
-    """Ed edits the schema of airports, and nothing else."""
+    """Return a client signed in as Ed, an editor of the schema of airports without any other role."""
     user = person("eds")
     grant_role(user=user, role=Role.EDITOR, schema=airport.schema.name)
     client = Client()
@@ -112,7 +112,7 @@ def test_owners_of_other_schemas_are_not_notified_by_schema_roles(eds: Client, a
 
 @pytest.mark.django_db
 def test_copies_to_a_system_refuse_schema_roles(eds: Client, airport: TargetDataset):
-    """A copy writes to its system with the system's secret, and replaces its own table there."""
+    """Check that copies need a role everywhere, because a copy uses its system's secret and replaces a table there."""
     bi = SystemFactory(short_name="bi", kind="jdbc", location="postgresql://bi@db.example.org/bi")
     with acting_as(None):
         copy = create_copy(dataset=airport, to=bi)
@@ -150,7 +150,7 @@ def test_every_page_of_editors_has_a_place_or_a_service_that_checks_the_row():
 
 @pytest.mark.django_db
 def test_refresh_needs_a_role_for_the_tables_it_reads(airport: TargetDataset):
-    """A role for one schema refreshes the tables of its own reports; drift is that of the environment."""
+    """Check that a schema role permits refreshes of that schema only, and no drift check of the environment."""
     olga, client = person("olga"), Client()
     for role in (Role.OPERATOR, Role.EDITOR):
         grant_role(user=olga, role=role, schema=airport.schema.name)
@@ -177,7 +177,7 @@ def test_refresh_needs_a_role_for_the_tables_it_reads(airport: TargetDataset):
 
 @pytest.mark.django_db
 def test_reports_are_created_only_with_a_role_for_their_scope(eds: Client, airport: TargetDataset):
-    """Also from the last observations, which no refresh checks: a new report supersedes the open ones of its scope."""
+    """Check reports from stored observations, too: a new report supersedes the open reports of its scope."""
     other = TargetDataset.objects.exclude(schema=airport.schema).filter(history_of=None).first()
     foreign = [
         {"kind": "all"},

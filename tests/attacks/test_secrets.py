@@ -1,4 +1,4 @@
-"""Attack on secrets: planted in every place that may store one, and searched for in all output."""
+"""Attack on secrets: planted in every place that can store a secret, and searched for in all output."""
 
 import io
 from pathlib import Path
@@ -185,7 +185,7 @@ def test_unexpected_error_reveals_no_internal_message(operator: Client, erp: Sys
 
 
 def test_system_with_an_unlisted_secret_variable_is_refused(monkeypatch: pytest.MonkeyPatch, settings):
-    """A system that was saved before, or while the variable was listed, is refused when its source is read."""
+    """Check that reads of a stored system are refused if its secret variable is not listed any more."""
     monkeypatch.setenv("VAULT_TOKEN", "canary-vault-7x")
     system = SystemFactory(
         short_name="vault", kind="jdbc", location="postgresql://reader@db.example.org/x", secret="VAULT_TOKEN"
