@@ -88,7 +88,7 @@ def test_cleanup_restores_a_trigger_dropped_by_a_test(emptier: Emptier) -> None:
 
 @pytest.fixture
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_cache, "_REMEMBERED", {})
+    monkeypatch.setattr(row_cache, "_CACHE", {})
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_cached_changes_of_rows_are_repeated(nothing_remembered: None) -> None:
         assert System.objects.get(pk=system.pk).name == "Air"
         System.objects.filter(pk=system.pk).update(name=next(names))
 
-    names = iter(["Sea"])  # a second run of the services would end the test
+    names = iter(["Sea"])  # a second run of the services would fail the test
     remembered("renamed", rename)
     System.objects.filter(pk=system.pk).update(name="Air")
     remembered("renamed", rename)
@@ -154,4 +154,4 @@ def test_removed_rows_of_append_only_tables_are_not_remembered(nothing_remembere
     air()
     with triggers_lifted():
         remembered("emptied", lambda: asked(f'DELETE FROM "{LOG}"'))
-    assert row_cache._REMEMBERED == {}
+    assert row_cache._CACHE == {}
