@@ -1,4 +1,4 @@
-"""Read every table of a JSON file in plain Spark with Delta: an answer as ``read_tables`` gives it."""
+"""Read every table of a JSON file in plain Spark with Delta; print the same output as ``read_tables``."""
 
 import json
 import sys
