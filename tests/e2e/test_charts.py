@@ -1,4 +1,4 @@
-"""Drawing of static/js/chart in a real Chromium under the product's content policy. No server, no database."""
+"""Tests of static/js/chart in a real Chromium under the product's content policy, without server or database."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def charts() -> list[Chart]:
-    """A chart with a band, a gap and an anomaly, and one of a single number."""
+    """Return a chart with a band, a gap and an anomaly, and a chart of a single number."""
     days = range(20)
     points = tuple(Point(START + timedelta(days=day), f"run-{day}", f"/load-runs/run-{day}/") for day in days)
     values = tuple(None if day == 4 else 300 if day == 15 else 1000 + day for day in days)
@@ -36,7 +36,7 @@ def charts() -> list[Chart]:
 
 @pytest.fixture
 def shown(page: Page) -> Iterator[Page]:
-    """A page with charts; nothing may be refused by the content policy."""
+    """Yield a page with charts; fail if the browser reported an error, such as a violation of the content policy."""
     errors: list[str] = []
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda problem: errors.append(str(problem)))
@@ -62,7 +62,7 @@ def _serve(route: Route) -> None:
 
 
 def pixels(page: Page) -> list[int]:
-    """Return the colours of a canvas, each pixel's sum, for comparison."""
+    """Return the sum of each pixel's colours of a canvas, for comparison."""
     return page.evaluate(
         """() => {
             const canvas = document.querySelector(".chart canvas");

@@ -1,4 +1,4 @@
-"""Drawing of static/js/graph in a real Chromium under the product's content policy. No server, no database."""
+"""Tests of static/js/graph in a real Chromium under the product's content policy, without server or database."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def part(graph: Graph) -> str:
 
 
 def run(state: str = "queued", *more: Node) -> Graph:
-    """Raw → rawcore → its history; rawcore refers to airports, and is in this state."""
+    """Return the graph raw → rawcore → history; rawcore is in this state and has a reference to airports."""
     nodes = (
         Node("r", "raw_route", "raw", "raw", "succeeded", "succeeded", url="/r/"),
         Node("c", "rc_route", "rawcore", "rawcore", state, state, url="/c/", here=True),
@@ -46,7 +46,7 @@ def run(state: str = "queued", *more: Node) -> Graph:
 
 @pytest.fixture
 def shown(page: Page) -> Iterator[Page]:
-    """A page with the graph of a run; nothing may be refused by the content policy."""
+    """Yield a page with the graph of a run; fail if the browser reported an error."""
     errors: list[str] = []
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda problem: errors.append(str(problem)))
@@ -94,7 +94,7 @@ def test_datasets_are_links_in_columns_with_their_state_in_words(shown: Page):
     expect(link).to_have_attribute("href", "/c/")
     expect(link).to_have_attribute("aria-current", "true")
     assert left_of(shown, "r") < left_of(shown, "c") < left_of(shown, "h")
-    assert left_of(shown, "c") == pytest.approx(left_of(shown, "a"), abs=1)  # the stroke counts, and differs
+    assert left_of(shown, "c") == pytest.approx(left_of(shown, "a"), abs=1)  # the stroke is visible, and differs
     expect(shown.locator("path.edge")).to_have_count(3)
     expect(shown.locator("path.edge-input.marked")).to_have_count(1)
     expect(shown.locator("svg .head")).to_have_text(["Raw", "Rawcore", "History"])
@@ -151,7 +151,7 @@ def test_150_datasets_are_drawn(shown: Page):
 
 
 def columns() -> Graph:
-    """Two columns of raw, one of which flows on into rawcore and an exposure."""
+    """Return the graph of two columns of raw, one of which flows on into rawcore and an exposure."""
     nodes = (
         Node("r", "raw_route", "raw", "raw", url="/r/", ports=(Port("r.id", "id", url="?r.id"), Port("r.to", "to"))),
         Node("c", "rc_route", "rawcore", "rawcore", ports=(Port("c.to", "target", "string", "upper(to)", "?c.to"),)),

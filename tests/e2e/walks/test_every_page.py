@@ -1,9 +1,9 @@
-"""Every page of the address list, in Chromium, light and dark, wide and narrow.
+"""Tests of every page of the address list in Chromium: accessibility, browser errors, width.
 
-Nothing that keeps anybody out. All pages are looked at once; what was found is told by page.
+All pages are visited once for all tests; a failed test lists the faults by page.
 
-By day each is looked at wide, in both colours, and whether it fits a telephone; by night axe looks at it
-narrow, too, and the keyboard goes through it.
+By day each page is examined by axe at full width, and for sideways scrolling at the width of a phone. By night axe
+examines it in dark mode and at that width, too, and the keyboard passes through it.
 """
 
 from collections.abc import Callable
@@ -31,11 +31,11 @@ from tests.services.axe import AXE, Complaints, accessible_faults, sideways, unr
 
 pytestmark = [pytest.mark.browser, pytest.mark.services, pytest.mark.django_db(transaction=True)]
 
-# A part that a page brings in by itself has no head: it is looked at where it stands.
+# Parts that a page loads by itself are no whole documents; they are examined within that page.
 WHOLE = b"<!doctype html>"
-# Rules of axe about colours, which differ in the dark.
+# Rules of axe about colours, which differ in dark mode.
 IN_THE_DARK = ["color-contrast", "link-in-text-block"]
-# Pages without an address of their own, by how one comes to them.
+# Pages without a separate address, by the way to reach them.
 SIGNING_IN = ("sign_in", "sign_in_again", "single_sign_on", "wrong_password", "too_many")
 BESIDES = (
     *SIGNING_IN[1:],
@@ -53,7 +53,7 @@ BESIDES = (
     "conflict",
     "api_operation",
 )
-# What draws itself after it has come, and what is there as soon as it is drawn.
+# Pages that are drawn by a script after loading, with an element that exists once they are drawn.
 DRAWN = {"api_swagger": ".opblock", "api_operation": ".opblock-body .microlight"}
 NAMES = sorted(name for name, rule in RULES.items() if rule.page and rule.method == "get") + list(BESIDES)
 
@@ -86,19 +86,19 @@ def _look(way: str, looked_at: dict[str, dict[str, Found]], request: pytest.Fixt
 
 @pytest.fixture
 def by_day(looked_at: dict[str, dict[str, Found]], request: pytest.FixtureRequest) -> dict[str, Found]:
-    """The pages are filled and looked at for the first test that asks."""
+    """Return the faults of the examination by day; the first test that uses it visits the pages."""
     return _look("day", looked_at, request)
 
 
 @pytest.fixture
 def by_night(looked_at: dict[str, dict[str, Found]], request: pytest.FixtureRequest) -> dict[str, Found]:
-    """The same pages, looked at for what takes long."""
+    """Return the faults of the examination by night, which takes longer."""
     return _look("night", looked_at, request)
 
 
 @dataclass
 class Visit:
-    """Somebody at a browser who goes from page to page, and what is looked for there."""
+    """Browser page that visits pages, with the function that examines each."""
 
     page: Page
     site: str
@@ -107,7 +107,7 @@ class Visit:
     examined: Callable[[Page, Found], None]
 
     def to(self, name: str, way: str | Callable[[Page], None], *, refused: bool = False) -> None:
-        """Go there and look. ``refused``: the page's own status is an error."""
+        """Open and examine a page; ``refused`` expects an error status of the page itself."""
         findings = self.found[name]
         findings.whole = True
         try:
@@ -136,7 +136,7 @@ def visits(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ):
-    """Visits all pages: signing in, then as somebody who may do everything, then as somebody who may not."""
+    """Return a function that visits all pages: signed out, then as a user with all roles, then as a viewer."""
 
     def all_pages(survey: dict[str, Found], examined: Callable[[Page, Found], None]) -> None:
         def preview() -> Preview:
@@ -288,7 +288,7 @@ def by_night_looked(page: Page, findings: Found) -> None:
 
 
 def _in_colours(page: Page, theme: str) -> None:
-    """Colours that are still on their way to others are none that anybody reads."""
+    """Switch to a theme, and finish the transitions of its colours."""
     page.evaluate(
         """theme => {
             document.documentElement.dataset.bsTheme = theme;
@@ -306,7 +306,7 @@ def _at(way: str, faults: list[str]) -> list[str]:
 
 
 def wrong(survey: dict[str, Found], aspect: str) -> dict[str, object]:
-    """The pages with which something is wrong, and what."""
+    """Return the faults of one aspect by page, without pages that have none."""
     return {name: getattr(findings, aspect) for name, findings in survey.items() if getattr(findings, aspect)}
 
 
@@ -320,7 +320,7 @@ def test_pages_do_not_scroll_sideways_at_390_pixels(by_day: dict[str, Found]):
 
 
 def test_pages_cause_no_browser_errors(by_day: dict[str, Found]):
-    """No error in a script, nothing that the content policy refuses, nothing missing."""
+    """Check that there are no script errors, violations of the content policy or missing files."""
     assert wrong(by_day, "complaints") == {}
 
 

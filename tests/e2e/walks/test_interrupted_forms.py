@@ -30,7 +30,7 @@ def dataset(site: str) -> TargetDataset:
 
 @pytest.fixture
 def mia(dataset: TargetDataset, walkers: Callable[..., Walker]) -> Walker:
-    """At the form of a dataset, with something typed."""
+    """Return a walker of an editor who has typed into the form of a dataset."""
     mia = walkers(ensure_user(name="mia", roles=[Role.EDITOR], password=PASSWORD, temporary=False))
     mia.go(f"/datasets/{dataset.key}/edit/")
     mia.fill("Description", TYPED)

@@ -1,4 +1,4 @@
-"""Live pages: they show a change at once, live through a lost connection, and stop asking when all is over."""
+"""Tests of live pages: they show changes at once, survive a lost connection, and stop polling after the run's end."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.services]
 
 @pytest.fixture
 def olga(site: str, warehouse: TargetDataset, walkers: Callable[..., Walker]) -> Walker:
-    """An operator on the page of a run that is under way."""
+    """Return a walker of an operator on the page of a running load."""
     olga = walkers(person("olga", Role.OPERATOR))
     olga.go("/load-runs/busy/")
     return olga
@@ -25,7 +25,7 @@ def olga(site: str, warehouse: TargetDataset, walkers: Callable[..., Walker]) ->
 
 @pytest.fixture
 def asked(olga: Walker) -> list[str]:
-    """The live part's questions so far."""
+    """Return the addresses of the live part's requests, a list that grows."""
     urls: list[str] = []
 
     def heard(request: Request) -> None:
