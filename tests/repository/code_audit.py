@@ -1,8 +1,8 @@
-"""Audits of ``make audit``: bandit on our code, pip-audit on the pinned packages.
+"""Audits of ``make audit``: bandit on the project's code, pip-audit on the pinned packages.
 
-Findings end it with 1. An exception stands in pyproject.toml with its reason; one that fits nothing any
-more is a finding, too. Where nobody can be asked about packages (no network), that is said plainly, and
-is no finding: a machine without a network must be able to run the tests.
+The exit code is 1 if there are findings. Exceptions are in pyproject.toml with their reasons; an exception that
+matches no finding is itself a finding. An unreachable package index is reported but is no finding, because a machine
+without a network must be able to run the tests.
 """
 
 import json
@@ -27,7 +27,7 @@ class Ran(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Findings, a line each, and what could not be asked."""
+    """Findings of an audit, a line each, and the reason if it could not run."""
 
     findings: list[str]
     unasked: str = ""
@@ -37,7 +37,7 @@ Run = Callable[[Sequence[str]], Ran]
 
 
 def run(command: Sequence[str]) -> Ran:
-    """Run a program of the environment; one that takes too long has not answered."""
+    """Run a program of the environment; a timeout counts as no output."""
     program = str(Path(sys.executable).with_name(command[0]))
     try:
         done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
@@ -47,7 +47,7 @@ def run(command: Sequence[str]) -> Ran:
 
 
 def exceptions(pyproject: str) -> dict[str, dict[str, str]]:
-    """Tool to exception to reason. ValueError for one without a reason."""
+    """Return the reasons by tool and exception. Raise ValueError for an exception without a reason."""
     known = tomllib.loads(pyproject).get("tool", {}).get("elevata", {}).get("audit", {})
     for tool, excepted in known.items():
         for name, reason in excepted.items():
@@ -57,7 +57,7 @@ def exceptions(pyproject: str) -> dict[str, dict[str, str]]:
 
 
 def ask_bandit(excepted: Mapping[str, str], run: Run = run) -> Asked:
-    """Findings of bandit, of medium severity and above; exceptions are named ``path:test``."""
+    """Return bandit's findings of medium severity and above; exceptions are named ``path:test``."""
     ran = run(["bandit", "--quiet", "--recursive", *ROOMS, "--severity-level", "medium", "--format", "json"])
     document = _document(ran)
     if document is None:
@@ -73,7 +73,7 @@ def ask_bandit(excepted: Mapping[str, str], run: Run = run) -> Asked:
 
 
 def ask_about_packages(excepted: Mapping[str, str], run: Run = run) -> Asked:
-    """Known vulnerabilities of the packages that are installed, as pip-audit finds them."""
+    """Return known vulnerabilities of the installed packages, as reported by pip-audit."""
     ran = run(["pip-audit", "--local", "--progress-spinner", "off", "--timeout", "15", "--format", "json"])
     document = _document(ran)
     if document is None:

@@ -1,4 +1,4 @@
-"""Tests that workflows, hooks and the contributing guide name what exists."""
+"""Tests that names in workflows, hooks and the contributing guide exist."""
 
 import re
 import subprocess
