@@ -20,7 +20,7 @@ from tests.factories import (
     airport_source,
 )
 
-# What describes the warehouse. Webhooks have versions, too, and their service tells the log itself.
+# Models that describe the warehouse. Webhooks have versions, too, but their service writes its own log entries.
 MODELS = [
     model
     for model in apps.get_app_config("metadata").get_models()
@@ -41,7 +41,7 @@ KINDS = {
 WHOLES = {"SourceColumn": "SourceDataset", "TargetColumn": "TargetDataset"}
 
 
-# --- what a test needs to see --------------------------------------------------------------------
+# --- entries and snapshots -----------------------------------------------------------------------
 
 
 def entries() -> list[ChangeLogEntry]:
@@ -97,7 +97,7 @@ def _as_told(fields: set[str], row: dict) -> set[str]:
 
 
 def _is_told(name: str, known: tuple[str, str], before: dict, after: dict) -> bool:
-    """Return False for a field that is empty before and after, as a new row's description may be."""
+    """Return False for a field that is empty before and after, as an empty description of a new row."""
     if name in ("type", "inputs", "pairs", "columns"):
         return True
     model = {kind: model for model, kind in KINDS.items()}[known[0]]

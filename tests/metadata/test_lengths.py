@@ -1,4 +1,4 @@
-"""Lengths of texts: the same in a form, in the API and in the table."""
+"""Tests that maximum lengths of texts are the same in forms, in the API and in tables."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Many rows by one request: all of it or nothing, everything wrong told by its row."""
+"""Tests of bulk requests: all rows are written or none, and every error names its row."""
 
 from typing import Any
 from uuid import uuid4
@@ -175,7 +175,7 @@ def test_bulk_refuses_a_user_without_permission(reader: Client, airport: TargetD
     assert bulk(reader, "columns", update=[seen(column(airport, "name"), pii=True)]).status_code == 403
 
 
-# --- systems and schemas, which are known by their name ---------------------------------------------
+# --- systems and schemas, which are identified by their names ---------------------------------------
 
 
 def named(row: System | TargetSchema, **changes: Any) -> dict[str, Any]:

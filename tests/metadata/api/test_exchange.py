@@ -1,4 +1,4 @@
-"""Metadata as files by the API: out, in, and what is not taken."""
+"""Tests of export and import of metadata files by the API."""
 
 import pytest
 from django.conf import settings
@@ -94,7 +94,7 @@ def test_import_refuses_a_dataset_outside_its_system(operator: Client, landing: 
 
 
 def test_import_accepts_other_objects_beside_existing_forbidden_locations(operator: Client, airport: TargetDataset):
-    """They came by command line, whose people may read the whole machine."""
+    """Check locations imported by command line, whose users may read all files of the machine."""
     answer = brought_in(operator, "format: metadata/v1\nschemas:\n  - name: mart\n    layer: serving\n")
     assert answer.status_code == 200, answer.content
     assert TargetSchema.objects.filter(name="mart").exists()

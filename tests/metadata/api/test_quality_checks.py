@@ -1,4 +1,4 @@
-"""Quality checks by the API: created, changed, retired, deleted."""
+"""Tests of quality checks by the API: created, changed, retired, deleted."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""References by the API: made, read, retired, brought back."""
+"""Tests of references by the API: created, read, retired, restored."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Metadata written by programs: the same services, the same refusals, told as problems."""
+"""Tests of metadata written by the API: the services' refusals become problem documents."""
 
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,18 @@ def column_of(dataset: TargetDataset, name: str = "name") -> TargetColumn:
     return dataset.columns.get(name=name)
 
 
-# --- making ------------------------------------------------------------------------------------
+# --- creation ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
 def landing(settings, tmp_path: Path) -> str:
-    """The only folder that sources may stand in."""
+    """Return the only folder that sources may be in."""
     settings.SOURCE_ROOTS = [str(tmp_path)]
     return str(tmp_path)
 
 
 def test_api_creates_a_system_and_generates_its_datasets(operator: Client, landing: str):
-    """From nothing to generated datasets, by the API alone."""
+    """Check the creation of a system up to its generated datasets, by the API only."""
     system = {"short_name": "air", "name": "Airports", "location": landing}
     assert send(operator, "post", "systems/", system).status_code == 201
     made = send(
@@ -76,7 +76,7 @@ def test_dataset_with_an_unknown_input_is_refused_with_its_key(operator: Client,
     assert (answer.status_code, answer.json()["errors"]) == (400, {"inputs": [f"There is no dataset {key}."]})
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 
 def test_unknown_fields_are_refused_with_the_known_ones(operator: Client):
@@ -115,7 +115,7 @@ def test_reader_cannot_write_columns(reader: Client, airport: TargetDataset, met
 
 @pytest.mark.parametrize("location", ["/etc", "{{ data_dir }}", "file:/etc/passwd", "s3a://other/place"])
 def test_system_in_a_forbidden_location_is_refused(operator: Client, location: str):
-    """A load reads whatever a source names."""
+    """Check forbidden locations, because a load would read any file that a source names."""
     answer = send(operator, "post", "systems/", {"short_name": "x", "name": "X", "location": location})
     assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
     assert not System.objects.exists()
@@ -154,7 +154,7 @@ def test_a_column_in_use_is_not_deleted(operator: Client, airport: TargetDataset
     assert column_of(airport).active
 
 
-# --- who changed it, and over what ------------------------------------------------------------------
+# --- authors and conflicts --------------------------------------------------------------------------
 
 
 def test_change_is_logged_with_its_reason_and_request_id(operator: Client, starter: User, airport: TargetDataset):
@@ -227,7 +227,7 @@ def test_retired_unused_column_is_deleted_with_its_reason(operator: Client, airp
     assert ChangeLogEntry.objects.order_by("id").last().reason == "Never used"
 
 
-# --- answers ----------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------
 
 
 def test_fields_parameter_limits_the_returned_fields(operator: Client, airport: TargetDataset):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from metadata.domain.grid import moved_item
 
-# Keys are upper case, attributes lower case: a column moves among its like.
+# Keys are upper case, attributes lower case: a column moves among columns of the same kind.
 ORDERS = st.lists(st.sampled_from("ABCabcdef"), unique=True, min_size=1)
 
 

@@ -226,7 +226,7 @@ def test_retired_reference_has_no_dependents(airport: TargetDataset) -> None:
     assert dependents.of_reference_retirement(retire_reference(reference=reference, expected_version=1)) == []
 
 
-# --- what is read ----------------------------------------------------------------------------------
+# --- queries ---------------------------------------------------------------------------------------
 
 
 def test_removing_an_input_lists_the_columns_and_filter_that_read_it(

@@ -1,4 +1,4 @@
-"""Classification of models: columns that are chosen by sensitive ones, and hashes of sensitive keys."""
+"""Tests of the classification of models: rows chosen by sensitive columns, and hashes of sensitive keys."""
 
 import pytest
 from django.db import connection

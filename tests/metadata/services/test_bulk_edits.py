@@ -67,7 +67,7 @@ def test_bulk_edit_changes_all_rows_with_log_entries_of_one_time(datasets: list[
 
 
 def test_bulk_edit_is_refused_if_a_row_changed_since_its_preview(datasets: list[TargetDataset]):
-    """Both were previewed before either was made; they share one dataset."""
+    """Check two edits with a common dataset, both previewed before the first was applied."""
     first, second = edits_of(datasets[:2], OWNER, "first"), edits_of(datasets[1:], OWNER, "second")
     apply_edits(first)
     with pytest.raises(EditsRefused) as refused:
@@ -148,7 +148,7 @@ def test_undo_keeps_later_edits_of_other_fields(datasets: list[TargetDataset]):
 
 
 def test_bulk_edit_returns_its_own_log_entry(datasets: list[TargetDataset]):
-    """Another user's edit after it has a newer entry of the same dataset."""
+    """Check the entry of an edit after a newer entry of the same dataset."""
     entry = apply_edits(edits_of(datasets[:1], OWNER, "ops"))
     row = TargetDataset.objects.get(pk=datasets[0].pk)
     update_target_dataset(dataset=row, expected_version=row.version, description="Later.")
@@ -175,7 +175,7 @@ def change(row: TargetColumn, **changes: object) -> ChangeLogEntry:
 
 
 def rename(row: TargetColumn, name: str) -> ChangeLogEntry:
-    """Rename a column; return the entry of it, not of what follows it."""
+    """Rename a column; return the entry of the rename, not of its consequences."""
     rename_column(column=row, name=name, expected_version=row.version)
     return ChangeLogEntry.objects.filter(action="renamed").latest("pk")
 
@@ -239,7 +239,7 @@ def test_the_undo_of_an_expression_restores_what_the_column_reads(rawcore: Targe
 
 @pytest.fixture
 def sums() -> TargetDataset:
-    """A model that reads one column of a dataset."""
+    """Return a model that reads one column of a dataset."""
     orders = TargetDatasetFactory(name="orders")
     TargetColumnFactory(dataset=orders, name="amount", data_type="decimal", precision=10, scale=2)
     select = "SELECT amount * 2 AS twice FROM rawcore.orders"

@@ -1,4 +1,4 @@
-"""Copies of datasets in the metadata: what is refused, files and change log, and the report of sensitive columns."""
+"""Tests of copies of datasets in the metadata: refusals, files and change log, and the report of sensitive columns."""
 
 from pathlib import Path
 

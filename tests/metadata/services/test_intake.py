@@ -1,4 +1,4 @@
-"""Tests of the intake of a source dataset: saved, exchanged, following its columns, and fit for its readers."""
+"""Tests of the intake of a source dataset: saving, exchange, renamed columns, and requirements of its readers."""
 
 from pathlib import Path
 

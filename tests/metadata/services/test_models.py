@@ -1,4 +1,4 @@
-"""Models: columns and lineage that follow from a SELECT, and models that follow what they read."""
+"""Tests of models: columns and lineage derived from a SELECT, and updates after changes upstream."""
 
 import pytest
 from django.db import connection
@@ -58,7 +58,7 @@ def select_of(dataset: TargetDataset) -> str:
     return TargetDataset.objects.get(pk=dataset.pk).select
 
 
-# --- what follows from a SELECT ----------------------------------------------------------------
+# --- columns and lineage of a SELECT -----------------------------------------------------------
 
 
 def test_columns_follow_from_the_select(orders, bizcore) -> None:
@@ -66,7 +66,7 @@ def test_columns_follow_from_the_select(orders, bizcore) -> None:
 
 
 def test_only_keys_of_a_loaded_table_are_never_null_in_a_model(orders, bizcore) -> None:
-    """Rows that were loaded before a column was added, and are not delivered again, have no value of it."""
+    """Check nullability: rows loaded before a column was added, and not delivered again, have no value of it."""
     targets.create_target_column(dataset=orders, name="changed", type="timestamp", nullable=False)
     known = "coalesce(customer, '?') AS known"
     first = model(bizcore, "first", f"SELECT id, changed, {known}, orders_key AS k FROM rawcore.orders")
@@ -255,7 +255,7 @@ def test_historized_model_requires_a_business_key(orders, bizcore) -> None:
     assert sales.history.name == "sales_hist"
 
 
-# --- models that follow -------------------------------------------------------------------------------
+# --- changes upstream ---------------------------------------------------------------------------------
 
 
 def test_a_rename_upstream_is_written_into_the_select(orders, bizcore) -> None:
@@ -341,7 +341,7 @@ def test_new_column_that_changes_the_meaning_of_a_model_is_refused(orders, bizco
 
 
 def test_lineage_of_hashes_changes_only_when_its_model_is_stored(orders, bizcore) -> None:
-    """A change upstream leaves models with hashes alone, also those whose hashes were stored without lineage."""
+    """Check that a change upstream does not update models with hashes, even if their hashes have no lineage."""
     select = "SELECT orders_key, row_hash AS hash, upper(orders_key) AS k, customer FROM rawcore.orders"
     new, old = model(bizcore, "new", select), model(bizcore, "old", select)
     hashes = old.columns.exclude(name="customer")

@@ -1,4 +1,4 @@
-"""Access: users who may do something at a place, all that one user reaches, and roles granted there."""
+"""Tests of the access pages: users with a permission for an object, all permissions of a user, and granted roles."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def permitted(row: Any, **checks: Callable[[User], bool]) -> dict[str, set[str]]
 
 
 def listed(row: Any) -> dict[str, set[str]]:
-    """Return the users whom the page shows with each action."""
+    """Return the names of the users with access to an object, by action."""
     actions = actions_at(row)
     access = [access_of(user, actions) for user in users_at(actions)]
     return {

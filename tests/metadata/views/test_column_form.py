@@ -1,4 +1,4 @@
-"""The form of one column, and of one that is not there yet."""
+"""Tests of the forms of an existing and of a new column."""
 
 import pytest
 from django.http import HttpResponse
@@ -15,7 +15,7 @@ from tests.metadata.views.columns import by_bob, column, order
 pytestmark = pytest.mark.django_db
 
 
-# --- a column's own form -------------------------------------------------------------------------
+# --- an existing column --------------------------------------------------------------------------
 
 
 def test_column_form_saves_the_changed_fields(editor: Client, airport: TargetDataset):

@@ -1,4 +1,4 @@
-"""Pasting into a dataset's columns: shown first, then saved as a whole."""
+"""Tests of pasting into a dataset's columns: previewed, then saved as a whole."""
 
 import pytest
 from django.http import HttpResponse
@@ -23,7 +23,7 @@ def paste(client: Client, text: str, *, start: str = "icao", cell: str = "name",
 
 
 def save(client: Client, shown: HttpResponse) -> HttpResponse:
-    """Press what the preview offers."""
+    """Save the previewed columns by the button of the preview."""
     page = html_of(shown)
     return client.post(action_of(page, having="versions"), form_of(page, having="versions") | {"save": "yes"})
 

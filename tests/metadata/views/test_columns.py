@@ -1,4 +1,4 @@
-"""A dataset's columns in the grid: cells, two people at once, moves."""
+"""Tests of a dataset's column grid: cells, concurrent edits, moves."""
 
 import re
 
@@ -79,7 +79,7 @@ def test_the_grids_queries_do_not_grow_with_its_lines(
         editor.get(f"/datasets/{airport.key}/")
 
 
-# --- one cell ------------------------------------------------------------------------------------
+# --- a cell --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_role_change_returns_all_rows_in_their_new_order(editor: Client, airport
     assert column("elevation").key_ordinal == 2
 
 
-# --- two people --------------------------------------------------------------------------------
+# --- concurrent edits --------------------------------------------------------------------------
 
 
 def test_cell_conflict_shows_both_values_and_saves_nothing(editor: Client, airport: TargetDataset):

@@ -1,4 +1,4 @@
-"""A dataset's change log: who changed what of it and its columns; and former names that still find things."""
+"""Tests of a dataset's change log with that of its columns, and of search by former names."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def rename(name: str, to: str, *, who: str = "mia", reason: str = "") -> None:
 
 
 def execute_and_rename(name: str, to: str) -> None:
-    """Rename a column whose name an environment has."""
+    """Execute a column in an environment, then rename it."""
     apply_state(column(name).dataset)
     rename(name, to)
 
@@ -121,7 +121,7 @@ def test_changes_tab_lists_former_names_newest_first(reader: Client, airport: Ta
     assert "rc_air_airport is rc_air_field title is label name is label" in page
 
 
-# --- former names find things ----------------------------------------------------------------------
+# --- search by former names ------------------------------------------------------------------------
 
 
 def found(client: Client, query: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Inputs of a dataset, edited in the browser: added, changed, retired, and never removed from under a column."""
+"""Tests of the form of a dataset's inputs: added, changed, retired, and not removed while a column reads them."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def places(airport: TargetDataset) -> TargetDataset:
-    """``mart.places`` begins with the airports' columns."""
+    """Return ``mart.places``, created with the columns of airports."""
     schema = TargetSchemaFactory(name="mart", layer="bizcore")
     return create_target_dataset(schema=schema, name="places", inputs=[airport], take_columns=True)
 
@@ -145,7 +145,7 @@ def test_input_named_by_the_filter_cannot_be_removed(editor: Client, airport: Ta
 
 
 def test_existing_input_is_kept_although_a_dataset_has_the_same_name(editor: Client, places: TargetDataset):
-    """A system and a schema may share a name."""
+    """Check a system and a schema with the same name."""
     source = SourceDatasetFactory(system__short_name="rawcore", name="rc_both")
     set_dataset_inputs(dataset=places, expected_version=places.version, inputs=[places.inputs.get().upstream, source])
     TargetDatasetFactory(name="rc_both")

@@ -30,7 +30,7 @@ SYSTEM = "format: metadata/v1\nsystem:\n  short_name: net\n  name: Network\n  lo
 
 
 def sent(client: Client, files: dict[str, str | bytes], **more: Any) -> HttpResponse:
-    """Send files as the page does, by htmx."""
+    """Return the response to files sent by htmx, as by the page."""
     uploads = [
         SimpleUploadedFile(name, text if isinstance(text, bytes) else text.encode()) for name, text in files.items()
     ]
@@ -42,7 +42,7 @@ def csv(*lines: str) -> dict[str, str | bytes]:
 
 
 def checked(client: Client, files: dict[str, str | bytes]) -> tuple[str, str]:
-    """Return the result of a check, and the digest that its button sends."""
+    """Return the result of a check, and the digest that its import button sends."""
     answer = sent(client, files)
     assert answer.status_code == 200
     html = html_of(answer)

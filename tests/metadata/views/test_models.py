@@ -1,4 +1,4 @@
-"""Pages of models: editor, preview and guided builder."""
+"""Tests of the pages of models: editor, preview and guided builder."""
 
 import html
 import re

@@ -25,7 +25,7 @@ def test_choice_is_described_in_one_sentence(one):
     assert ". " not in one.said
 
 
-# For each field a value that says something, to be put beside other choices.
+# For each field a value with an effect, to be combined with other choices.
 _SAYING = {"deletes": "tombstone", "late": "ignore", "late_horizon": 3, "op": "op", "profile": "dbt"}
 _SAYING |= {"null_string": "N", "unmodified_string": "U", "open_end": "9999-12-31", "untracked": "keep"}
 
@@ -49,7 +49,6 @@ _POSSIBLE = [row for row in product(_INPUTS, ("nothing", "deleted"), ("load", "a
 @pytest.mark.parametrize("name", _SAYING)
 @pytest.mark.parametrize("chosen", _POSSIBLE)
 def test_field_is_disabled_exactly_if_its_value_would_contradict_the_policy(chosen: tuple[str, str, str], name: str):
-    """Check that a field is disabled exactly if one of its values would contradict the policy."""
     refused = _contradicts(_beside(*chosen) | {name: _SAYING[name]})
     assert (name in not_applying(Chosen(*chosen))) == refused
 

@@ -1,4 +1,4 @@
-"""Columns that are added, retired or renamed upstream: names in a SELECT mean what they meant, or it is refused."""
+"""Tests of columns added, retired or renamed upstream: names in a SELECT keep their meaning, or it is refused."""
 
 import pytest
 

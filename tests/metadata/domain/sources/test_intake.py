@@ -1,4 +1,4 @@
-"""Intake of a source dataset: its fields, and the columns and history policies that it goes with."""
+"""Tests of the intake of a source dataset: its fields, and the columns and history policies that it requires."""
 
 from pathlib import Path
 from typing import Any

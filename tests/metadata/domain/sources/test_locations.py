@@ -1,4 +1,4 @@
-"""Tests of source locations: one text names exactly one place."""
+"""Tests of source locations: each text names exactly one place."""
 
 import os
 from datetime import datetime, timedelta, timezone

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def system() -> System:
-    """A system with two sources, and one without columns."""
+    """Return a system with two sources with columns, and one without."""
     row = SystemFactory(short_name="shop")
     for name in ("orders", "customers"):
         SourceColumnFactory(dataset=SourceDatasetFactory(system=row, name=name), name="id", key_ordinal=1)

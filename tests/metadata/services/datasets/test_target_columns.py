@@ -98,7 +98,7 @@ def test_ordering_requires_every_column_once(airport: TargetDataset) -> None:
         order_target_columns(dataset=airport, order=[seen[0], seen[0], seen[1]], seen=seen)
 
 
-# --- many at once --------------------------------------------------------------------------------
+# --- batch edits ---------------------------------------------------------------------------------
 
 
 def test_batch_edit_changes_columns_and_logs_the_reason(airport: TargetDataset) -> None:
@@ -184,7 +184,7 @@ def test_a_column_of_another_dataset_is_refused(airport: TargetDataset) -> None:
     assert refused.value.problems[0].column == "elsewhere"
 
 
-# --- keys that others refer to -------------------------------------------------------------------
+# --- keys with references ------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def test_batch_edit_refuses_an_incompatible_type_of_a_referencing_column(
     assert [(problem.field, problem.code) for problem in refused.value.problems] == [("type", "in_use")]
 
 
-# --- what a column reads -------------------------------------------------------------------------
+# --- inputs of a column --------------------------------------------------------------------------
 
 
 def test_inputs_and_other_fields_are_changed_in_one_version(airport: TargetDataset) -> None:

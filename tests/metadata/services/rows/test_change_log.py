@@ -268,7 +268,7 @@ SCENARIOS: dict[str, Callable[[], Callable]] = {
 
 
 def writing_services() -> set[str]:
-    """Return all public services that write metadata rows, found by their opening a unit of work."""
+    """Return all public services that write metadata rows, recognised by the unit of work that they open."""
     names = set()
     for module in (sources, targets, column_batches, lifecycle, references, generation, metadata_files):
         for name, function in inspect.getmembers(module, inspect.isfunction):
@@ -321,7 +321,7 @@ def test_change_log_covers_every_metadata_model() -> None:
 
 
 WRITES = {"save", "delete", "update", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"}
-# The module that the others write through.
+# The module that all others use to write.
 OWN_WRITERS = {
     "row_changes.py",
 }

@@ -78,7 +78,7 @@ def test_column_that_reads_a_sensitive_column_is_sensitive(reads: dict[int, list
         assert (reader in reached) == (reader in own or bool(reached & set(inputs)))
 
 
-# --- inheriting --------------------------------------------------------------------------------
+# --- inheritance -------------------------------------------------------------------------------
 
 
 def test_sensitivity_is_inherited_from_the_source_through_every_layer(people: TargetDataset):
@@ -138,7 +138,7 @@ def test_dataset_level_applies_to_columns_without_a_level(people: TargetDataset)
     assert "city" not in sensitive(people)
 
 
-# --- lowering ----------------------------------------------------------------------------------
+# --- lowered classifications -------------------------------------------------------------------
 
 
 def lower_own(people: TargetDataset) -> None:

@@ -52,7 +52,7 @@ def test_an_unknown_field_is_refused() -> None:
     assert refused.value.field == "colour"
 
 
-# --- the database itself ---------------------------------------------------------------------
+# --- database constraints --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of the environment's rule for names that most engines need quotes for."""
+"""Tests of the environment's rule for names that most engines require quotes for."""
 
 import pytest
 
