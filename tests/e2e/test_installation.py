@@ -27,7 +27,7 @@ def start_load(page: Page, address: str) -> None:
     page.wait_for_url(re.compile(r"/load-runs/[^/]+/$"))
 
 
-def watch_it_finish(page: Page) -> None:
+def expect_success(page: Page) -> None:
     """Wait until the page shows the end of the run, without reloading it."""
     expect(page.locator("#run").get_by_role("status").first).to_have_text("succeeded", timeout=DONE_WITHIN)
 
@@ -45,12 +45,12 @@ def test_airport_history_is_shown_after_two_loads_in_the_browser(page: Page, ins
     installation.deliver_airports([FRANKFURT, TEMPELHOF, HEATHROW])
     sign_in(page, installation.address)
     start_load(page, installation.address)
-    watch_it_finish(page)
+    expect_success(page)
 
     renamed = (*FRANKFURT[:2], "Frankfurt Airport", *FRANKFURT[3:])
     installation.deliver_airports([renamed, HEATHROW])
     start_load(page, installation.address)
-    watch_it_finish(page)
+    expect_success(page)
     row = page.locator("#run").get_by_role("row").filter(has_text="rc_air_airport")
     expect(row.first).to_contain_text("rc_air_airport")
     ARTIFACTS.mkdir(exist_ok=True)
@@ -98,8 +98,8 @@ def people(installation: Installation) -> dict[str, str]:
     """Create an editor (mia), two approvers (mia, ben), an operator (olga) and an admin (rita); return their tokens."""
     roles = {"mia": ("editor", "approver"), "ben": ("approver",), "olga": ("operator",), "rita": ("admin",)}
     tokens = {}
-    for name, given in roles.items():
-        chosen = [part for role in given for part in ("--role", role)]
+    for name, user_roles in roles.items():
+        chosen = [part for role in user_roles for part in ("--role", role)]
         made = installation.manage("create_user", name, *chosen, "--password", PASSWORD, "--token", "--json")
         tokens[name] = json.loads(made.stdout)["token"]
     return tokens
@@ -131,7 +131,7 @@ def test_change_set_is_approved_executed_and_recorded(browser: Browser, installa
     tokens = people(installation)
     rita = Person(browser, installation, "rita")
     start_load(rita.page, installation.address)
-    watch_it_finish(rita.page)
+    expect_success(rita.page)
     rita.go("/policies/dev/").get_by_label("Approvals for safe").fill("1")
     rita.press("Save policy")
     expect(rita.page.get_by_text("The policy is in force")).to_be_visible()

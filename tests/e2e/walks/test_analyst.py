@@ -79,8 +79,8 @@ def test_editor_completes_names_and_each_statement_or_the_selection_has_a_result
     anna.press("ControlOrMeta+Enter")
     expect(tabs).to_have_count(2)
     expect(page.get_by_role("button", name="Cancel query")).to_be_visible()
-    asked = {read.arguments["text"] for read in ReadRequest.objects.all()}
-    assert asked == {f"SELECT icao FROM {AIRPORT}", "\nSELECT 2"}
+    queries = {read.arguments["text"] for read in ReadRequest.objects.all()}
+    assert queries == {f"SELECT icao FROM {AIRPORT}", "\nSELECT 2"}
     anna.press("Shift+Home")
     expect(page.get_by_role("button", name="Run selection")).to_be_visible()
     anna.press("ControlOrMeta+Enter")

@@ -36,7 +36,7 @@ def reach(mia: Walker, line: str, cell: str) -> None:
     """Move the focus from the grid's only Tab stop to this cell by arrow keys."""
     mia.page.locator('[data-grid] tbody [tabindex="0"]').focus()
     mia.press("ControlOrMeta+Home")
-    wanted = mia.page.locator(f'tr[data-name="{line}"] [data-cell="{cell}"]')
+    target = mia.page.locator(f'tr[data-name="{line}"] [data-cell="{cell}"]')
     for _ in range(mia.page.locator("[data-grid] tbody tr").count()):
         if mia.page.evaluate("document.activeElement.parentElement.dataset.name") == line:
             break
@@ -45,7 +45,7 @@ def reach(mia: Walker, line: str, cell: str) -> None:
         if mia.page.evaluate("document.activeElement.dataset.cell") == cell:
             break
         mia.press("ArrowRight")
-    expect(wanted).to_be_focused()
+    expect(target).to_be_focused()
 
 
 def test_columns_are_edited_in_place_and_pasted(mia: Walker, airport: TargetDataset):

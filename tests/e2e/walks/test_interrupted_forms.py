@@ -130,8 +130,8 @@ def test_form_input_is_shown_if_the_permission_is_gone(mia: Walker):
 
 def test_form_input_is_shown_if_the_dataset_was_deleted(mia: Walker, dataset: TargetDataset):
     with acting_as(person("ada", Role.EDITOR)):
-        gone = retire_dataset(dataset=dataset, expected_version=dataset.version)
-        delete_dataset(dataset=gone, expected_version=gone.version, reason="bought elsewhere")
+        retired = retire_dataset(dataset=dataset, expected_version=dataset.version)
+        delete_dataset(dataset=retired, expected_version=retired.version, reason="bought elsewhere")
     mia.use("button", "Save")
     expect(mia.page.get_by_role("heading", name="rawcore.rc_crm_customer was deleted")).to_be_visible()
     expect(mia.page.get_by_text("bought elsewhere")).to_be_visible()
