@@ -53,12 +53,12 @@ class Typed(Dataset):
         alterations = {RENAME: {"v": {"name": "w"}}, WIDENING: {"n": {"type": "bigint"}}}
         altered = {name: fact for change in changes for name, fact in alterations.get(change, {}).items()}
         specs = [self.spec(kind) for kind in KINDS]
-        wanted = [
+        changed = [
             replace(spec, columns=tuple(replace(column, **altered.get(column.name, {})) for column in spec.columns))
             for spec in specs
         ]
         observed = {spec.key: self.table(spec).observe() for spec in specs}
-        planned = plan_steps(wanted, observed, readers=self.readers)
+        planned = plan_steps(changed, observed, readers=self.readers)
         assert {step.table.key for step in planned} == ({spec.key for spec in specs} if altered else set())
         assert steps.execute(self.spark, self.warehouse, planned, self._record), self.events
         for spec in specs:

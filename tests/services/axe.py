@@ -154,5 +154,5 @@ class Complaints:
             self.messages.append(f"{message.text} {message.location.get('url', '')}")
 
     def take(self) -> list[str]:
-        taken, self.messages = self.messages, []
-        return taken
+        messages, self.messages = self.messages, []
+        return messages
