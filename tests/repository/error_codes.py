@@ -180,12 +180,12 @@ def parts_of(name: str, call: ast.Call, module: Module, given: Arguments | None 
     if initialiser is None:
         inherited = dict(zip(("code", "message"), positional, strict=False)) | named
         return inherited if base == BASE else parts_of(base, call, module, given)
-    taken = _defaults(initialiser, home) | dict(zip(_names(initialiser), positional, strict=False)) | named
+    arguments = _defaults(initialiser, home) | dict(zip(_names(initialiser), positional, strict=False)) | named
     calls = (node for node in ast.walk(initialiser) if isinstance(node, ast.Call))
     inner = next(call for call in calls if ast.unparse(call.func) == "super().__init__")
     if base != BASE:
-        return parts_of(base, inner, home, taken)
-    return {key: value for key, value in taken.items() if key == "message"}
+        return parts_of(base, inner, home, arguments)
+    return {key: value for key, value in arguments.items() if key == "message"}
 
 
 def _names(function: ast.FunctionDef) -> list[str]:

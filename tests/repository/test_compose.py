@@ -120,8 +120,8 @@ def test_compose_services_set_only_known_variables(name):
 
 
 def test_variables_of_compose_are_in_the_example():
-    asked = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
-    assert sorted(asked - EXAMPLE_VARIABLES) == []
+    variables = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    assert sorted(variables - EXAMPLE_VARIABLES) == []
 
 
 def test_example_lists_exactly_the_variables_of_settings_and_compose():

@@ -93,8 +93,8 @@ class Installed:
             packed.extractall(self.site)
 
     def run(self, code: str, **variables: str) -> str:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ELEVATA_", "XDG_"))}
-        environment = {**kept, "HOME": str(self.home), "PYTHONPATH": str(self.site), **variables}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ELEVATA_", "XDG_"))}
+        environment = {**inherited, "HOME": str(self.home), "PYTHONPATH": str(self.site), **variables}
         environment.pop("DATABASE_URL", None)
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=self.home, env=environment, capture_output=True, text=True
@@ -154,9 +154,11 @@ print(get_template("base.html").origin.name, finders.find("vendor/htmx/htmx.min.
 def test_wheel_runs_the_demo_in_a_fresh_environment(wheel, tmp_path, extras):
     venv.create(tmp_path / "env", with_pip=True)
     program = tmp_path / "env" / "bin"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ELEVATA_", "XDG_", "DATABASE_"))}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("ELEVATA_", "XDG_", "DATABASE_"))
+    }
     # HOME is kept, since pip's configuration may be there.
-    environment = {**kept, "XDG_DATA_HOME": str(tmp_path / "share"), "ELEVATA_DATA_DIR": str(tmp_path / "data")}
+    environment = {**inherited, "XDG_DATA_HOME": str(tmp_path / "share"), "ELEVATA_DATA_DIR": str(tmp_path / "data")}
 
     def run(*words: str | Path) -> str:
         done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
