@@ -173,17 +173,17 @@ def test_change_is_logged_with_its_reason_and_request_id(operator: Client, start
 
 def test_edit_with_the_current_etag_is_accepted(operator: Client, airport: TargetDataset):
     path = f"columns/{column_of(airport).key}/"
-    seen = operator.get(f"/api/v1/{path}").headers["ETag"]
-    answer = send(operator, "patch", path, {"pii": True}, **{"If-Match": seen})
+    etag = operator.get(f"/api/v1/{path}").headers["ETag"]
+    answer = send(operator, "patch", path, {"pii": True}, **{"If-Match": etag})
     assert (answer.status_code, answer.json()["version"]) == (200, 2)
-    assert answer.headers["ETag"] != seen
+    assert answer.headers["ETag"] != etag
 
 
 def test_edit_with_an_older_etag_is_refused_with_the_current_one(operator: Client, airport: TargetDataset):
     column = column_of(airport)
-    seen = operator.get(f"/api/v1/columns/{column.key}/").headers["ETag"]
+    etag = operator.get(f"/api/v1/columns/{column.key}/").headers["ETag"]
     update_target_column(column=column, expected_version=1, description="Somebody was quicker")
-    answer = send(operator, "patch", f"columns/{column.key}/", {"pii": True}, **{"If-Match": seen})
+    answer = send(operator, "patch", f"columns/{column.key}/", {"pii": True}, **{"If-Match": etag})
     assert (answer.status_code, answer.json()["code"]) == (412, "stale_version")
     assert answer.headers["ETag"].startswith('"2')
     assert not column_of(airport).pii
@@ -192,8 +192,8 @@ def test_edit_with_an_older_etag_is_refused_with_the_current_one(operator: Clien
 def test_rename_requires_an_if_match_header(operator: Client, airport: TargetDataset):
     path = f"columns/{column_of(airport).key}/"
     assert send(operator, "post", f"{path}rename/", {"name": "title"}).status_code == 428
-    seen = operator.get(f"/api/v1/{path}").headers["ETag"]
-    answer = send(operator, "post", f"{path}rename/", {"name": "title"}, **{"If-Match": seen})
+    etag = operator.get(f"/api/v1/{path}").headers["ETag"]
+    answer = send(operator, "post", f"{path}rename/", {"name": "title"}, **{"If-Match": etag})
     assert (answer.json()["name"], answer.json()["former_names"]) == ("title", ["name"])
 
 
@@ -263,17 +263,17 @@ def test_the_intake_of_a_table_is_written_and_read(operator: Client):
 
 
 def test_column_name_that_needs_quotes_requires_quoted_name(operator: Client, airport: TargetDataset):
-    given = {"dataset": str(airport.key), "name": "order total", "type": "string"}
-    asked = send(operator, "post", "columns/", given)
-    assert (asked.status_code, asked.json()["code"]) == (422, "quoted_name")
-    assert send(operator, "post", "columns/", given | {"quoted_name": True}).status_code == 201
+    body = {"dataset": str(airport.key), "name": "order total", "type": "string"}
+    answer = send(operator, "post", "columns/", body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "quoted_name")
+    assert send(operator, "post", "columns/", body | {"quoted_name": True}).status_code == 201
 
 
 def test_select_with_a_name_that_needs_quotes_requires_quoted_name(operator: Client, airport: TargetDataset):
     TargetSchema.objects.create(name="bizcore", layer="bizcore", ordinal=9)
     select = f"SELECT name AS {{}} FROM {airport}"
-    given = {"schema": "bizcore", "name": "names", "select": select.format("title")}
-    key = send(operator, "post", "datasets/", given).json()["key"]
+    body = {"schema": "bizcore", "name": "names", "select": select.format("title")}
+    key = send(operator, "post", "datasets/", body).json()["key"]
     changed = {"select": select.format("`long title`")}
     assert send(operator, "patch", f"datasets/{key}/", changed).json()["code"] == "quoted_name"
     assert send(operator, "patch", f"datasets/{key}/", changed | {"quoted_name": True}).status_code == 200

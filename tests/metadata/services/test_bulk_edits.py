@@ -224,9 +224,9 @@ def test_a_former_name_that_is_taken_refuses_the_undo(rawcore: TargetDataset):
 
 
 def test_the_undo_of_a_type_change_restores_the_type(rawcore: TargetDataset):
-    was = column("rc_air_airport", "elevation").type
+    before = column("rc_air_airport", "elevation").type
     apply_edits(undo_edits(change(column("rc_air_airport", "elevation"), type="decimal(12,4)")))
-    assert column("rc_air_airport", "elevation").type == was
+    assert column("rc_air_airport", "elevation").type == before
 
 
 def test_the_undo_of_an_expression_restores_what_the_column_reads(rawcore: TargetDataset):
@@ -247,9 +247,9 @@ def sums() -> TargetDataset:
 
 
 def test_models_follow_the_undo_of_a_type(sums: TargetDataset):
-    was = sums.columns.get().type
+    before = sums.columns.get().type
     apply_edits(undo_edits(change(column("orders", "amount"), type="decimal(30,4)")))
-    assert sums.columns.get().type == was
+    assert sums.columns.get().type == before
 
 
 def test_the_undo_of_a_rename_restores_the_text_of_a_select(sums: TargetDataset):
@@ -282,15 +282,15 @@ def test_the_undo_of_a_select_restores_its_columns_inputs_and_key(sums: TargetDa
     update_target_dataset(dataset=row, expected_version=row.version, business_key=["twice"])
     other = TargetDatasetFactory(name="customer")
     TargetColumnFactory(dataset=other, name="number", data_type="bigint", nullable=False)
-    was = described(sums)
+    before = described(sums)
     select = "SELECT c.number, o.amount FROM rawcore.orders o CROSS JOIN rawcore.customer c"
     entry = edit_select(sums, select, business_key=["number"])
-    assert described(sums) != was
+    assert described(sums) != before
     (edit,) = undo_edits(entry)
     assert (edit.name, dict(edit.changes)) == ("bizcore.sums", {"select": sums.select, "business_key": ["twice"]})
     apply_edits([edit])
     row = TargetDataset.objects.get(pk=sums.pk)
-    assert (row.select, described(row)) == (sums.select, was)
+    assert (row.select, described(row)) == (sums.select, before)
     assert [str(item.upstream) for item in row.inputs.all()] == ["rawcore.orders"]
 
 
@@ -307,12 +307,12 @@ def test_undo_of_a_select_is_followed_by_models_that_read_it(sums: TargetDataset
     reader = create_target_dataset(
         schema=TargetSchemaFactory(name="serving"), name="reader", select="SELECT twice FROM bizcore.sums"
     )
-    was = described(reader)
+    before = described(reader)
     entry = edit_select(sums, "SELECT CAST(amount AS string) AS twice FROM rawcore.orders")
-    assert described(reader) != was
+    assert described(reader) != before
     (edit,) = undo_edits(entry)
     apply_edits([edit])
-    assert described(reader) == was
+    assert described(reader) == before
 
 
 def test_a_select_that_was_edited_again_is_not_undone(sums: TargetDataset):

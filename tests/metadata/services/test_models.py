@@ -267,13 +267,13 @@ def test_a_rename_upstream_is_written_into_the_select(orders, bizcore) -> None:
 
 
 def test_a_rename_flows_through_all_columns_to_the_next_model(orders, bizcore) -> None:
-    everything = model(bizcore, "everything", "SELECT * FROM rawcore.orders")
+    star = model(bizcore, "everything", "SELECT * FROM rawcore.orders")
     last = model(
         bizcore, "last", "SELECT e.amount + 1 AS more FROM bizcore.everything e JOIN rawcore.orders USING (id)"
     )
     row = column(orders, "amount")
     lifecycle.rename_column(column=row, name="net", expected_version=row.version)
-    assert column(everything, "net").former_names == ["amount"]
+    assert column(star, "net").former_names == ["amount"]
     assert "e.`net` + 1" in select_of(last)
 
 
@@ -400,10 +400,10 @@ def test_models_of_one_name_in_two_schemas_need_an_alias(orders, bizcore) -> Non
     serving = TargetSchemaFactory(name="serving")
     model(bizcore)
     model(serving, "sales")
-    both = "SELECT sales.id FROM bizcore.sales JOIN serving.sales ON true"
+    select = "SELECT sales.id FROM bizcore.sales JOIN serving.sales ON true"
     with pytest.raises(MetadataError, match="sales is used twice in FROM: give one of them an alias"):
-        model(serving, "both", both)
-    assert columns(model(serving, "both", both.replace("serving.sales", "serving.sales AS other")))
+        model(serving, "both", select)
+    assert columns(model(serving, "both", select.replace("serving.sales", "serving.sales AS other")))
 
 
 def test_new_model_is_stored_with_a_limited_number_of_queries(orders, bizcore, django_assert_max_num_queries) -> None:

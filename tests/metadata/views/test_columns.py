@@ -26,9 +26,9 @@ def test_column_grid_is_shown_to_editors_and_a_table_to_readers(editor: Client, 
     assert 'role="grid"' in page
     assert re.findall(r'data-name="(\w+)"', page) == ["icao", "name", "elevation"]
     assert page.count('class="computed"') == 4
-    shown = read(reader, f"/datasets/{airport.key}/")
-    assert 'role="grid"' not in shown
-    assert "needs the editor role" in words(shown)
+    page = read(reader, f"/datasets/{airport.key}/")
+    assert 'role="grid"' not in page
+    assert "needs the editor role" in words(page)
 
 
 def test_grid_row_contains_the_value_of_every_cell(editor: Client, airport: TargetDataset):
@@ -107,11 +107,11 @@ def test_saved_cell_returns_its_row_with_the_new_version(
 
 
 def test_saved_cell_returns_the_address_of_its_undo(editor: Client, airport: TargetDataset):
-    was = str(column("name").type)
+    before = str(column("name").type)
     undo = cell(editor, "type", "decimal(12,2)").headers["Undo-Address"]
     answer = editor.post(undo, form_of(read(editor, undo), having="seen"))
     assert answer.url == f"/datasets/{airport.key}/"
-    assert str(column("name").type) == was
+    assert str(column("name").type) == before
 
 
 def test_a_cell_that_was_not_changed_has_no_undo(editor: Client, airport: TargetDataset):

@@ -80,8 +80,8 @@ def test_input_read_by_columns_cannot_be_removed_and_its_readers_are_listed(
     assert 'id="id_inputs_error"' in page
     assert "Columns still read rawcore.rc_air_airport: elevation, icao, name" in words(page)
     assert "mart.places column icao blocks the change reads rawcore.rc_air_airport" in words(page)
-    kept = form_of(page, having="version")
-    assert (kept["inputs"], kept["reason"]) == (["rawcore.rc_ports"], ["instead"])
+    fields = form_of(page, having="version")
+    assert (fields["inputs"], fields["reason"]) == (["rawcore.rc_ports"], ["instead"])
     assert reads(places) == ["rawcore.rc_air_airport"]
 
 
@@ -100,8 +100,8 @@ def test_invalid_input_is_refused_at_its_field_and_the_typed_text_is_kept(
     page = html_of(answer)
     assert answer.status_code == 422
     assert message in words(page)
-    kept = form_of(page, having="version")
-    assert (kept["inputs"][0].split(), kept["reason"]) == (lines, ["for the mart"])
+    fields = form_of(page, having="version")
+    assert (fields["inputs"][0].split(), fields["reason"]) == (lines, ["for the mart"])
     assert reads(places) == ["rawcore.rc_air_airport"]
 
 
@@ -177,8 +177,8 @@ def test_continuing_after_an_inputs_conflict_keeps_the_typed_text(editor: Client
     update_target_dataset(dataset=places, expected_version=places.version, owner="Kim")
     text = html_of(editor.post(page_of(places), typed(page, inputs="air.airport", reason="mine")))
     again = editor.post(page_of(places), form_of(text, having="version") | {"again": "yes"})
-    kept = form_of(html_of(again), having="version")
-    assert (again.status_code, kept["inputs"], kept["reason"]) == (200, ["air.airport"], ["mine"])
+    fields = form_of(html_of(again), having="version")
+    assert (again.status_code, fields["inputs"], fields["reason"]) == (200, ["air.airport"], ["mine"])
     assert reads(places) == ["rawcore.rc_air_airport"]
 
 

@@ -139,8 +139,8 @@ def test_rule_that_does_not_fit_the_parent_is_refused_at_its_field(editor: Clien
 # --- a new reference ---------------------------------------------------------------------------
 
 
-def new(child: TargetDataset, **asked: str) -> str:
-    return f"/datasets/{child.key}/references/new/" + (f"?{urlencode(asked)}" if asked else "")
+def new(child: TargetDataset, **parameters: str) -> str:
+    return f"/datasets/{child.key}/references/new/" + (f"?{urlencode(parameters)}" if parameters else "")
 
 
 def describe(client: Client, child: TargetDataset, parent: TargetDataset, *, by: str, **over: str) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Tests of the classification of tables and columns: edited in forms and cells, shown on pages and by REST, searched."""
+"""Tests of the classification of tables and columns: edited in forms and cells, shown on pages and by REST, found."""
 
 import pytest
 from django.test import Client

@@ -119,9 +119,9 @@ def test_invalid_source_form_shows_the_error_at_its_field_and_keeps_the_typed_te
     assert answer.status_code == 422
     place = page.index(f'id="id_{field}_error"')
     assert message in words(page[place : place + 400])
-    kept = form_of(page, having="version")
-    assert kept["description"] == ["kept"]
-    assert {name: kept[name] for name in over if name != "format"} == {
+    fields = form_of(page, having="version")
+    assert fields["description"] == ["kept"]
+    assert {name: fields[name] for name in over if name != "format"} == {
         name: [text] for name, text in over.items() if name != "format"
     }
     assert again(orders).version == orders.version

@@ -1,4 +1,4 @@
-"""Tests of the strictness of a check's versions: the new one is as strict if it accepts no row that the old one refused."""
+"""Tests of the strictness of a check's new version: it is as strict if it refuses all rows that the old one refused."""
 
 from typing import Any
 

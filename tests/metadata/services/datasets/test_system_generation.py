@@ -40,10 +40,10 @@ def test_system_generation_generates_what_was_previewed(system: System):
 
 
 def test_system_generation_refuses_a_source_changed_since_the_preview(system: System):
-    seen = fingerprints(system)
+    previewed = fingerprints(system)
     SourceColumnFactory(dataset=system.datasets.get(name="customers"), name="later")
     with pytest.raises(MetadataError) as refused:
-        generate_system(system=system, fingerprints=seen)
+        generate_system(system=system, fingerprints=previewed)
     assert refused.value.code == "preview_changed"
     assert not TargetDataset.objects.exists()
 

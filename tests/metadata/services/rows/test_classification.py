@@ -65,8 +65,8 @@ def sensitive(dataset: TargetDataset) -> set[str]:
 @pytest.mark.parametrize("level", ["", *LEVELS])
 @pytest.mark.parametrize("of_dataset", ["", *LEVELS])
 def test_column_level_has_precedence_over_the_dataset_level(level: str, of_dataset: str):
-    wanted = (level or of_dataset) in ("confidential", "restricted")
-    assert is_sensitive(personal=False, level=level, of_dataset=of_dataset) is wanted
+    expected = (level or of_dataset) in ("confidential", "restricted")
+    assert is_sensitive(personal=False, level=level, of_dataset=of_dataset) is expected
     assert is_sensitive(personal=True, level=level, of_dataset=of_dataset)
 
 
