@@ -174,7 +174,7 @@ def test_cell_value_is_kept_and_saved_later_if_the_server_does_not_respond(grid:
     assert column("name").owner == "Kim"
 
 
-def test_an_ended_session_loses_nothing_that_was_typed(grid: Page, cell: Callable):
+def test_typed_text_is_kept_when_the_session_ends(grid: Page, cell: Callable):
     grid.context.clear_cookies(name="sessionid")
     cell("name", "owner").click()
     grid.keyboard.type("Kim")

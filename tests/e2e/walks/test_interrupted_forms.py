@@ -119,7 +119,7 @@ def test_form_input_is_restored_after_signing_in_again_in_another_tab(mia: Walke
     mia.complaints.take()
 
 
-def test_form_input_is_shown_if_the_permission_is_gone(mia: Walker):
+def test_form_input_is_shown_if_the_permission_is_revoked(mia: Walker):
     ensure_user(name="mia", roles=[Role.VIEWER])
     mia.use("button", "Save")
     expect(mia.page.get_by_role("heading", name="Not allowed")).to_be_visible()

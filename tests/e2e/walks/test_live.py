@@ -93,7 +93,7 @@ def test_live_page_keeps_polling_while_the_server_restarts(olga: Walker):
     olga.complaints.take()
 
 
-def test_live_page_stops_polling_if_the_run_is_gone(olga: Walker, live_requests: list[str]):
+def test_live_page_stops_polling_if_the_run_no_longer_exists(olga: Walker, live_requests: list[str]):
     LoadRun.objects.filter(run_id="busy").update(run_id="moved")
     expect(olga.page.get_by_text("What this is about is gone.")).to_be_visible()
     expect_no_more_requests(olga, live_requests)

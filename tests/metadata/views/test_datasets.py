@@ -279,7 +279,7 @@ def test_concurrent_schema_change_is_a_conflict_that_can_be_saved_over(editor: C
     assert (schema.owner, schema.description) == ("Bob", "Mine")
 
 
-def test_schema_page_tells_readers_that_changes_need_the_editor_role(viewer: Client, airport: TargetDataset):
+def test_schema_page_shows_readers_that_changes_need_the_editor_role(viewer: Client, airport: TargetDataset):
     page = words(read(viewer, "/schemas/"))
     assert "rawcore" in page
     assert "needs the editor role" in page
@@ -332,7 +332,7 @@ def test_a_taken_dataset_name_is_refused_while_it_is_typed(editor: Client, airpo
     assert "'rc_city' is the name of another dataset." in part
 
 
-def test_a_rename_says_that_its_reason_is_required(editor: Client, airport: TargetDataset):
+def test_rename_form_shows_that_a_reason_is_required(editor: Client, airport: TargetDataset):
     page = words(read(editor, f"/columns/{column('name').key}/rename/"))
     assert "Recorded in the change log. Required." in page
 
