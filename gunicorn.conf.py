@@ -1,4 +1,4 @@
-"""What gunicorn does for the product whenever it is started in its folder; options on the command line win."""
+"""Settings of gunicorn, which reads them when it is started in this folder; command-line options override them."""
 
 import os
 import shutil
@@ -11,11 +11,11 @@ from elevata.ops.logging import logging_settings
 # A socket that is bound to a path is made by gunicorn's own ``umask``, so that a proxy reaches it.
 os.umask(UMASK)
 
-# Longer than LONGEST_ADDRESS: what is too long for the product is refused by the product. What is too long for
-# gunicorn, too, gets gunicorn's own answer.
+# Longer than LONGEST_ADDRESS, so that the product itself refuses addresses above its limit. gunicorn answers only
+# those above this limit.
 limit_request_line = 8190
 
-# Requests are counted in every process; any of them tells the sum, from this folder.
+# Every process writes its counts of requests into this folder; each of them can return the sum.
 _made = None
 if not os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
     _made = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="elevata-metrics-")
@@ -27,7 +27,7 @@ logconfig_dict = logging_settings(
 
 
 def on_starting(server):
-    """Leave half of a process's threads to requests that end: a stream of events holds its thread for minutes."""
+    """Reserve half of a process's threads for short requests: an event stream occupies its thread for minutes."""
     wanted, most = int(os.environ.get("ELEVATA_API_STREAMS") or 2), server.cfg.threads // 2
     if wanted > most:
         server.log.warning("ELEVATA_API_STREAMS is %s; with %s threads it is %s", wanted, server.cfg.threads, most)
@@ -35,19 +35,19 @@ def on_starting(server):
 
 
 def post_worker_init(worker):
-    """A process that has begun leaves what it loaded alone."""
+    """Exclude the loaded modules from garbage collection when a worker process has started."""
     collect_less()
     keep_what_is_loaded()
 
 
 def child_exit(server, worker):
-    """Let go of what a process that ended held for itself; what it counted stays."""
+    """Remove the live gauges of an ended process, and keep its counters."""
     from prometheus_client import multiprocess
 
     multiprocess.mark_process_dead(worker.pid)
 
 
 def on_exit(server):
-    """Take the folder away that was made above."""
+    """Remove the folder of the counters."""
     if _made is not None and os.getpid() == _maker:
         shutil.rmtree(_made, ignore_errors=True)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from tests.database.cleanup import let_tests_empty_quickly
+from tests.database.cleanup import replace_flush
 from tests.services.browser import OUTCOME, browser, page
 
 __all__ = ["browser", "page"]
@@ -22,8 +22,8 @@ pytest_plugins = [
     "tests.fixtures.warehouse",
 ]
 
-# A shared machine is sometimes slow; how long an example takes says nothing about being right.
-# By day every run tries the same examples, so that what fails was changed; by night new ones are looked for.
+# A shared machine is sometimes slow, so the duration of an example is no failure.
+# By day every run tries the same examples, so that a failure is caused by a change; by night new ones are generated.
 settings.register_profile("day", deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("night", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("ELEVATA_EXAMPLES", "day"))
@@ -32,13 +32,13 @@ settings.load_profile(os.environ.get("ELEVATA_EXAMPLES", "day"))
 @pytest.fixture(autouse=True, scope="session")
 def committed_rows_go_quickly() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        let_tests_empty_quickly(patch)
+        replace_flush(patch)
         yield
 
 
 @pytest.fixture(autouse=True)
 def no_outage_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An outage, or a set clock, that an earlier test simulated is none of this test's."""
+    """Reset an outage or a set clock that an earlier test simulated."""
     monkeypatch.setattr("elevata.core.database._outage_at", float("-inf"))
     monkeypatch.setattr("elevata.core.database._ahead", None)
 
@@ -50,7 +50,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let fixtures see how their test ended."""
+    """Store the test's reports, so that fixtures can read its outcome."""
     report = yield
     item.stash.setdefault(OUTCOME, {})[report.when] = report
     return report

@@ -1,4 +1,4 @@
-"""Metadata rows for tests, as services would have left them. What a test is about, it says itself."""
+"""Factories of metadata rows with defaults; a test sets the values that it is about."""
 
 import factory
 from django.utils import timezone
@@ -87,7 +87,7 @@ class TargetColumnFactory(DjangoModelFactory):
 
 
 class DatasetInputFactory(DjangoModelFactory):
-    """Needs ``source`` or ``upstream``."""
+    """Input of a dataset; requires ``source`` or ``upstream``."""
 
     class Meta:
         model = DatasetInput
@@ -96,7 +96,7 @@ class DatasetInputFactory(DjangoModelFactory):
 
 
 class ColumnInputFactory(DjangoModelFactory):
-    """Needs ``dataset_input``, and ``source_column`` or ``upstream_column``."""
+    """Input of a column; requires ``dataset_input``, and ``source_column`` or ``upstream_column``."""
 
     class Meta:
         model = ColumnInput
@@ -115,7 +115,7 @@ class ReferenceFactory(DjangoModelFactory):
 
 
 class ReferencePairFactory(DjangoModelFactory):
-    """Needs ``child_column`` and ``parent_column``."""
+    """Pair of columns of a reference; requires ``child_column`` and ``parent_column``."""
 
     class Meta:
         model = ReferencePair
@@ -124,7 +124,7 @@ class ReferencePairFactory(DjangoModelFactory):
 
 
 def airport_source(**columns: dict) -> SourceDataset:
-    """The source dataset most tests stand on: ``air.airport`` with icao (key), name and elevation."""
+    """Create the source dataset of most tests: ``air.airport`` with icao (key), name and elevation."""
     dataset = SourceDatasetFactory(system__short_name="air", name="airport")
     described = columns or {
         "icao": {"key_ordinal": 1},
@@ -150,7 +150,7 @@ class EventFactory(DjangoModelFactory):
 
 
 class NoticeFactory(DjangoModelFactory):
-    """In the list of the ``person`` that is given."""
+    """Notice of a user, which must be given."""
 
     class Meta:
         model = Notice
@@ -159,7 +159,7 @@ class NoticeFactory(DjangoModelFactory):
 
 
 class CommentFactory(DjangoModelFactory):
-    """On the dataset ``subject_key``, by the ``author`` that is given."""
+    """Comment on the dataset ``subject_key`` by ``author``, which must be given."""
 
     class Meta:
         model = Comment
@@ -179,7 +179,7 @@ class WebhookFactory(DjangoModelFactory):
 
 
 class DeliveryFactory(DjangoModelFactory):
-    """An event on its way to a webhook, due at once."""
+    """Pending delivery to a webhook, due at once."""
 
     class Meta:
         model = Delivery

@@ -1,10 +1,9 @@
-"""Jobs of other teams, who know Spark and Delta but nothing of elevata: they fill the tables for reports.
+"""Example jobs of other teams that write the reporting tables with Spark and Delta, without elevata.
 
     python fill.py AIRPORTS ROUTES SITE TIMETABLE BOARD
 
-All are folders of Delta tables. What is written to SITE has a column, ``remark``, that is not in the metadata:
-that table has drifted then, and elevata finds it at its next look. PYSPARK_SUBMIT_ARGS says where Delta's
-jars are.
+Each argument is the folder of a Delta table. The rows of SITE have a column ``remark`` that is not in the
+metadata, so the next refresh reports drift of that table. PYSPARK_SUBMIT_ARGS must name Delta's jars.
 """
 
 import sys
@@ -24,7 +23,7 @@ _DELTA = {
 
 
 def site_rows(airports: DataFrame) -> DataFrame:
-    """Airports one can fly to, with a remark that only the booking site knows of."""
+    """Return the airports with an IATA code, with the additional column ``remark``."""
     return airports.where("iata IS NOT NULL").select(
         "iata",
         "name",

@@ -1,11 +1,11 @@
-"""Requests of an attacker's program."""
+"""Forged requests, and the check that a response refuses them."""
 
 from typing import Any
 
 from django.http import HttpResponse
 from django.test import Client
 
-# Nothing here is to be taken; what it is refused with is the product's own refusal, never an accident.
+# Codes of the product's own refusals: an attack must not end with another error.
 REFUSED = (400, 404, 409, 413, 415, 422)
 
 

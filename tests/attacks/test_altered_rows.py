@@ -76,7 +76,7 @@ def altered() -> list[str]:
 
 @pytest.fixture
 def installation(built: World) -> World:
-    """The same, with a model, a contract, a schedule, a service account and a webhook."""
+    """Return the built world with a model, a contract, a schedule, a service account and a webhook."""
     with acting_as(built.author):
         sales_mart()
         schema = create_schema(name="biz", layer="bizcore")
@@ -114,8 +114,8 @@ def test_report_and_load_refuse_an_altered_row(built: World) -> None:
     assert code_of(built.report) == "CHANGED_OUTSIDE"
     states = dataset_states()
     load = {"environment": built.environment, "states": states, "keys": {state.key for state in states}}
-    seen = last_seen(environment=built.environment)
-    assert code_of(pending_changes, **load, seen=seen, through=0) == "CHANGED_OUTSIDE"
+    observations = last_seen(environment=built.environment)
+    assert code_of(pending_changes, **load, seen=observations, through=0) == "CHANGED_OUTSIDE"
 
 
 def test_edit_of_an_altered_row_leaves_it_detected(built: World) -> None:

@@ -1,4 +1,4 @@
-"""Attacks with small requests that would become large: YAML, JSON, compressed files."""
+"""Attacks with small requests that expand to large data: YAML, JSON, compressed files."""
 
 import gzip
 import io

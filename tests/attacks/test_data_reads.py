@@ -50,7 +50,7 @@ def secret() -> TargetDataset:
 
 @pytest.fixture
 def own(secret: TargetDataset) -> TargetDataset:
-    """Dataset of Ed's schema, which the administrators let read the other one."""
+    """Return a dataset of Ed's schema to which administrators gave the secret dataset as an input."""
     row = dataset("serving", "staff", "note")
     set_dataset_inputs(dataset=row, inputs=[secret], expected_version=row.version)
     return TargetDataset.objects.get(pk=row.pk)
@@ -58,7 +58,7 @@ def own(secret: TargetDataset) -> TargetDataset:
 
 @pytest.fixture
 def ed(own: TargetDataset) -> User:
-    """Ed edits two schemas, and nothing else."""
+    """Return the user Ed, an editor of two schemas without any other role."""
     user = person("eds")
     TargetSchemaFactory(name="rc_sales", layer="rawcore")
     for schema in ("serving", "rc_sales"):
@@ -68,7 +68,7 @@ def ed(own: TargetDataset) -> User:
 
 @pytest.fixture
 def orders(secret: TargetDataset, own: TargetDataset) -> TargetDataset:
-    """Dataset of another schema of Ed's, with readers that read the secret one too: a model and a dataset without."""
+    """Return a dataset of Ed's other schema, read together with the secret one by models and by a plain dataset."""
     row = dataset("rc_sales", "orders", "person", "amount", "unread")
     select = f"SELECT o.*, o.amount * 2 AS twice, p.pay FROM rc_sales.orders AS o JOIN {SECRET} AS p ON o.person = p.id"
     create_target_dataset(schema=own.schema, name="paid", select=select.replace("o.*", "o.id"))
@@ -166,7 +166,7 @@ def test_reader_of_the_other_schema_saves_models_and_checks_over_it(ed: User, se
 
 
 def test_columns_not_read_by_models_over_other_schemas_can_be_changed(orders: TargetDataset):
-    """An editor of one schema changes it while a model of another one reads it beside data of a third."""
+    """Check that an editor of one schema may change columns that a model over other schemas does not read."""
     retire_dataset(dataset=stored("all_paid"), expected_version=stored("all_paid").version)
     user = person("sales")
     grant_role(user=user, role=Role.EDITOR, schema="rc_sales")
@@ -206,7 +206,7 @@ def test_undo_of_a_rename_restores_the_texts_of_its_readers(ed: User, orders: Ta
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_edit_of_a_model_in_the_transaction_of_a_rename_is_refused(ed: User, orders: TargetDataset, is_first: bool):
-    """A unit of work renames a column, and edits the model that follows it."""
+    """Check a transaction that renames a column and edits the model that is rewritten by the rename."""
     model, amount = stored("paid"), orders.columns.get(name="amount")
 
     def edit(name: str) -> None:

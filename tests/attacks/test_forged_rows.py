@@ -219,8 +219,8 @@ OPEN = {"approvals": {"review": {"count": 0}}}
 @pytest.fixture
 def strict(built: World) -> World:
     """Return a world whose change policy, set through the product, needs two approvals for review."""
-    asked = {"environment": built.environment, "user": person("root", Role.ADMIN)}
-    update_policies(**asked, policies={"approvals": {"review": {"count": 2}}}, expected_version=1)
+    arguments = {"environment": built.environment, "user": person("root", Role.ADMIN)}
+    update_policies(**arguments, policies={"approvals": {"review": {"count": 2}}}, expected_version=1)
     chain.seal()
     assert verify_chain(recorded=False).problem is None
     return built
@@ -230,10 +230,10 @@ def test_policy_changed_by_sql_is_refused(strict: World) -> None:
     report = needing_approval(strict)
     Environment.objects.update(policies=OPEN)
     report.refresh_from_db()
-    asked = {"report": report, "user": strict.operator}
+    arguments = {"report": report, "user": strict.operator}
     assert code_of(strict.report) == "POLICY_UNPROVEN"
-    assert code_of(make_preview, **asked) == "POLICY_UNPROVEN"
-    assert code_of(request_execution, **asked) == "POLICY_UNPROVEN"
+    assert code_of(make_preview, **arguments) == "POLICY_UNPROVEN"
+    assert code_of(request_execution, **arguments) == "POLICY_UNPROVEN"
     assert code_of(approve, report=report, user=strict.approver) == "POLICY_UNPROVEN"
     assert code_of(changes_of_a_load, world=strict) == "POLICY_UNPROVEN"
 
@@ -272,8 +272,8 @@ def test_verification_finds_a_first_policy_written_by_sql(built: World) -> None:
 
 def test_saving_a_policy_changed_by_sql_is_a_proposal_against_the_recorded_one(strict: World) -> None:
     Environment.objects.update(policies=OPEN)
-    asked = {"environment": strict.environment, "user": person("root", Role.ADMIN), "expected_version": 2}
-    assert update_policies(**asked, policies=OPEN) is not None
+    arguments = {"environment": strict.environment, "user": person("root", Role.ADMIN), "expected_version": 2}
+    assert update_policies(**arguments, policies=OPEN) is not None
     assert code_of(strict.report) == "POLICY_UNPROVEN"
 
 
@@ -282,8 +282,8 @@ def test_saving_a_policy_changed_by_sql_is_a_proposal_against_the_recorded_one(s
 )
 def test_a_proposal_changed_by_sql_is_not_accepted(strict: World, field: str) -> None:
     root, rita = person("root", Role.ADMIN), person("rita", Role.ADMIN)
-    asked = {"environment": strict.environment, "user": root, "expected_version": 2}
-    proposal = update_policies(**asked, policies={"approvals": {"review": {"count": 1}}}, reason="for a night")
+    arguments = {"environment": strict.environment, "user": root, "expected_version": 2}
+    proposal = update_policies(**arguments, policies={"approvals": {"review": {"count": 1}}}, reason="for a night")
     other = PolicySet.from_json(OPEN, PolicySet()).as_json()
     forged = {
         "proposed_by_id": rita.pk,
@@ -305,8 +305,8 @@ def test_a_proposal_changed_by_sql_is_not_accepted(strict: World, field: str) ->
 
 def test_a_proposal_written_by_sql_is_not_accepted(strict: World) -> None:
     root, rita = person("root", Role.ADMIN), person("rita", Role.ADMIN)
-    asked = {"environment": strict.environment, "user": root, "expected_version": 2}
-    proposal = update_policies(**asked, policies={"approvals": {"review": {"count": 1}}})
+    arguments = {"environment": strict.environment, "user": root, "expected_version": 2}
+    proposal = update_policies(**arguments, policies={"approvals": {"review": {"count": 1}}})
     values = {field.attname: getattr(proposal, field.attname) for field in PolicyProposal._meta.concrete_fields}
     withdraw_policy(proposal=proposal, user=root)
     forged = PolicyProposal.objects.create(**values | {"id": None, "proposal_id": uuid4()})
@@ -315,8 +315,8 @@ def test_a_proposal_written_by_sql_is_not_accepted(strict: World) -> None:
 
 def test_saving_the_recorded_policy_repairs_one_changed_by_sql(strict: World) -> None:
     Environment.objects.update(policies=OPEN)
-    asked = {"environment": strict.environment, "user": person("root", Role.ADMIN), "expected_version": 2}
-    assert update_policies(**asked, policies={"approvals": {"review": {"count": 2}}}) is None
+    arguments = {"environment": strict.environment, "user": person("root", Role.ADMIN), "expected_version": 2}
+    assert update_policies(**arguments, policies={"approvals": {"review": {"count": 2}}}) is None
     assert approvals_missing(needing_approval(strict)) == 2
 
 
@@ -341,8 +341,8 @@ def changes_of_a_load(world: World) -> Any:
     """Return the pending changes that a load would make by itself."""
     states = dataset_states()
     keys = {state.key for state in states}
-    seen = last_seen(environment=world.environment)
-    return pending_changes(environment=world.environment, states=states, keys=keys, seen=seen, through=0)
+    observations = last_seen(environment=world.environment)
+    return pending_changes(environment=world.environment, states=states, keys=keys, seen=observations, through=0)
 
 
 def finish_all(todo: Todo, attempt: ExecutionAttempt) -> None:
@@ -411,8 +411,8 @@ def test_applied_state_changed_by_sql_while_an_execution_runs_is_refused(renamed
 def test_adopting_a_dataset_repairs_its_forged_applied_state_and_keeps_all_authors(renamed: World) -> None:
     forge_applied("through")
     row = AppliedDataset.objects.get()
-    asked = {"environment": renamed.environment, "user": renamed.operator, "reason": "changed by SQL"}
-    adopt_as_baseline(**asked, dataset_keys=[str(row.dataset_key)])
+    arguments = {"environment": renamed.environment, "user": renamed.operator, "reason": "changed by SQL"}
+    adopt_as_baseline(**arguments, dataset_keys=[str(row.dataset_key)])
     assert AppliedDataset.objects.get().through == 0
     assert "ada" in renamed.report().authors
     assert chain.seal() >= 0
@@ -430,8 +430,8 @@ def test_a_kept_history_changed_by_sql_is_refused_and_found(built: World, column
     assert code_of(built.report) == "APPLIED_UNPROVEN"
     chain.seal()
     assert verify_chain(recorded=False).problem.kind == "kept-history"
-    asked = {"environment": built.environment, "user": built.operator, "reason": "changed by SQL"}
-    adopt_as_baseline(**asked, dataset_keys=[str(customer().key)])
+    arguments = {"environment": built.environment, "user": built.operator, "reason": "changed by SQL"}
+    adopt_as_baseline(**arguments, dataset_keys=[str(customer().key)])
     assert approvals_missing(built.report()) == 1
 
 

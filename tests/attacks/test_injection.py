@@ -111,10 +111,10 @@ def column(airport: TargetDataset) -> TargetColumn:
     return airport.columns.get(name="name")
 
 
-def taken(attempt: Callable[[str], HttpResponse], texts: list[str]) -> list[tuple[str, int]]:
+def accepted(attempt: Callable[[str], HttpResponse], texts: list[str]) -> list[tuple[str, int]]:
     """Return those texts that were not refused, with the response's status."""
-    answered = [(text[:60], attempt(text).status_code) for text in texts]
-    return [(text, status) for text, status in answered if status not in REFUSED]
+    statuses = [(text[:60], attempt(text).status_code) for text in texts]
+    return [(text, status) for text, status in statuses if status not in REFUSED]
 
 
 def expression_of(column: TargetColumn) -> str:
@@ -123,21 +123,21 @@ def expression_of(column: TargetColumn) -> str:
 
 def test_a_hostile_expression_is_refused_by_rest(operator: Client, column: TargetColumn):
     before, address = expression_of(column), f"columns/{column.key}/"
-    assert taken(lambda text: send(operator, "patch", address, {"expression": text}), EXPRESSIONS) == []
+    assert accepted(lambda text: send(operator, "patch", address, {"expression": text}), EXPRESSIONS) == []
     assert expression_of(column) == before
 
 
 def test_a_hostile_expression_is_refused_by_the_form(operator: Client, column: TargetColumn):
     before, address = expression_of(column), f"/columns/{column.key}/edit/"
     page = text_of(operator, address)
-    assert taken(lambda text: operator.post(address, typed(page, expression=text)), EXPRESSIONS) == []
+    assert accepted(lambda text: operator.post(address, typed(page, expression=text)), EXPRESSIONS) == []
     assert expression_of(column) == before
     assert operator.post(address, typed(page, expression="upper(name)")).status_code == 302
 
 
 def test_a_hostile_filter_is_refused_by_rest(operator: Client, airport: TargetDataset):
     before, address = airport.filter, f"datasets/{airport.key}/"
-    assert taken(lambda text: send(operator, "patch", address, {"filter": text}), EXPRESSIONS) == []
+    assert accepted(lambda text: send(operator, "patch", address, {"filter": text}), EXPRESSIONS) == []
     assert TargetDataset.objects.get(pk=airport.pk).filter == before
 
 
@@ -145,31 +145,31 @@ def test_a_hostile_name_of_a_table_is_refused_by_rest(operator: Client, airport:
     count, address = TargetDataset.objects.count(), f"datasets/{airport.key}/"
     tag = operator.get(f"/api/v1/{address}").headers["ETag"]
     body = {"schema": "rawcore"}
-    assert taken(lambda name: send(operator, "post", "datasets/", body | {"name": name}), NAMES) == []
+    assert accepted(lambda name: send(operator, "post", "datasets/", body | {"name": name}), NAMES) == []
     rename = f"{address}rename/"
-    assert taken(lambda name: send(operator, "post", rename, {"name": name}, **{"If-Match": tag}), NAMES) == []
+    assert accepted(lambda name: send(operator, "post", rename, {"name": name}, **{"If-Match": tag}), NAMES) == []
     assert TargetDataset.objects.count() == count
     assert TargetDataset.objects.get(pk=airport.pk).name == "rc_air_airport"
 
 
 def test_a_hostile_name_of_a_table_is_refused_by_the_form(operator: Client, airport: TargetDataset):
     count, page = TargetDataset.objects.count(), text_of(operator, "/datasets/new/")
-    shown: list[str] = []
+    pages: list[str] = []
 
     def make(name: str) -> HttpResponse:
         fields = typed(page, having="name", name=name, schema="rawcore")
         answer = operator.post("/datasets/new/", fields)
-        shown.append(answer.content.decode())
+        pages.append(answer.content.decode())
         return answer
 
-    assert taken(make, NAMES) == []
-    assert not any("<script>alert" in text for text in shown)
+    assert accepted(make, NAMES) == []
+    assert not any("<script>alert" in text for text in pages)
     assert TargetDataset.objects.count() == count
     assert make("rc_x").status_code == 302
 
 
 def test_a_hostile_name_of_a_schema_is_refused(operator: Client):
-    assert taken(lambda name: send(operator, "post", "schemas/", {"name": name, "layer": "serving"}), NAMES) == []
+    assert accepted(lambda name: send(operator, "post", "schemas/", {"name": name, "layer": "serving"}), NAMES) == []
     assert not TargetSchema.objects.exists()
 
 
@@ -295,4 +295,4 @@ def test_search_with_sql_returns_no_results(operator: Client, airport: TargetDat
 
 def test_unknown_order_is_refused(operator: Client, airport: TargetDataset):
     orders = ["password", "person__password", "name; DROP TABLE x", "?", "schema__datasets__name"]
-    assert taken(lambda order: operator.get("/api/v1/datasets/", {"ordering": order}), orders) == []
+    assert accepted(lambda order: operator.get("/api/v1/datasets/", {"ordering": order}), orders) == []

@@ -15,30 +15,30 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def theirs(starter: User) -> Notice:
+def foreign_notice(starter: User) -> Notice:
     """Return a notice of another user, eve, with a text that only she may see."""
     return NoticeFactory(user=starter, event__title="canary for eve")
 
 
 @pytest.mark.parametrize("path", ["/notices/", "/notices/?q=canary", "/api/v1/notices/", "/api/v1/notices/?q=canary"])
-def test_notice_lists_omit_notices_of_other_users(reader: Client, theirs: Notice, path: str):
+def test_notice_lists_omit_notices_of_other_users(reader: Client, foreign_notice: Notice, path: str):
     assert "canary" not in reader.get(path).content.decode().replace("q=canary", "").replace('value="canary"', "")
 
 
-def test_notice_of_another_user_returns_404(reader: Client, theirs: Notice):
-    for path in (f"/notices/{theirs.pk}/", f"/api/v1/notices/{theirs.pk}/"):
+def test_notice_of_another_user_returns_404(reader: Client, foreign_notice: Notice):
+    for path in (f"/notices/{foreign_notice.pk}/", f"/api/v1/notices/{foreign_notice.pk}/"):
         assert reader.get(path).status_code == 404
-    assert send(reader, "post", f"notices/{theirs.pk}/read/").status_code == 404
-    assert reader.post("/notices/read/", {"notice": theirs.pk}).status_code == 404
-    theirs.refresh_from_db()
-    assert theirs.read_at is None
+    assert send(reader, "post", f"notices/{foreign_notice.pk}/read/").status_code == 404
+    assert reader.post("/notices/read/", {"notice": foreign_notice.pk}).status_code == 404
+    foreign_notice.refresh_from_db()
+    assert foreign_notice.read_at is None
 
 
-def test_reading_all_notices_leaves_those_of_other_users(reader: Client, theirs: Notice):
+def test_reading_all_notices_leaves_those_of_other_users(reader: Client, foreign_notice: Notice):
     assert send(reader, "post", "notices/read/").json() == {"read": 0}
     reader.post("/notices/read/")
-    theirs.refresh_from_db()
-    assert theirs.read_at is None
+    foreign_notice.refresh_from_db()
+    assert foreign_notice.read_at is None
 
 
 def test_notification_settings_of_another_user_cannot_be_changed(reader: Client, starter: User):
@@ -72,7 +72,7 @@ def test_webhooks_and_deliveries_require_an_administrator(reader: Client, editor
 
 
 @pytest.fixture
-def of_one_environment(db: None) -> Client:
+def environment_admin(db: None) -> Client:
     """Return a client signed in as an admin of one environment, who manages its policies."""
     user = User.objects.create(username="dora")
     RoleGrant.objects.create(user=user, role="admin", environment="dev")
@@ -82,7 +82,7 @@ def of_one_environment(db: None) -> Client:
 
 
 @pytest.fixture
-def of_policies(db: None) -> Client:
+def policy_manager(db: None) -> Client:
     """Return a client signed in as a user with only the permission to manage policies."""
     user = User.objects.create(username="paul")
     user.user_permissions.add(Permission.objects.get(codename="manage_policies"))
@@ -91,13 +91,13 @@ def of_policies(db: None) -> Client:
     return client
 
 
-@pytest.mark.parametrize("who", ["of_one_environment", "of_policies"])
+@pytest.mark.parametrize("fixture", ["environment_admin", "policy_manager"])
 @pytest.mark.parametrize(
     "path", ["/webhooks/", "/deliveries/", "/users/", "/api/v1/webhooks/", "/api/v1/deliveries/", "/api/v1/users/"]
 )
-def test_policy_manager_cannot_read_webhooks_or_users(request: pytest.FixtureRequest, who: str, path: str):
+def test_policy_manager_cannot_read_webhooks_or_users(request: pytest.FixtureRequest, fixture: str, path: str):
     WebhookFactory(url="https://hooks.example.org/canary")
-    answer = request.getfixturevalue(who).get(path)
+    answer = request.getfixturevalue(fixture).get(path)
     assert (answer.status_code, b"canary" in answer.content) == (403, False)
 
 

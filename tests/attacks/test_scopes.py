@@ -1,4 +1,4 @@
-"""Attacks with a role for one schema: sources and systems are in none, so all that is done with them is refused."""
+"""Attacks with a role for one schema: sources and systems belong to no schema, so changing them is refused."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.architecture.world import World, person
 from tests.attacks.requests import send
 from tests.factories import SourceDatasetFactory, SystemFactory
 
-# Pages of editors that act on rows of the warehouse, whose services check the row's schema.
+# Pages of editors that change metadata of datasets; their services check the dataset's schema.
 CHECKED_BY_ROW = (
     *("metadata.", "architecture.views.", "loader.views.affected."),
     *("loader.views.datasets.", "loader.views.sources.metadata_import."),
@@ -43,8 +43,8 @@ def source(landing: Path) -> SourceDataset:
 
 
 @pytest.fixture
-def eds(airport: TargetDataset) -> Client:
-    """Ed edits the schema of airports, and nothing else."""
+def schema_editor(airport: TargetDataset) -> Client:
+    """Return a client signed in as Ed, an editor of the schema of airports without any other role."""
     user = person("eds")
     grant_role(user=user, role=Role.EDITOR, schema=airport.schema.name)
     client = Client()
@@ -71,23 +71,25 @@ def forged() -> SimpleUploadedFile:
         ("post", "/add-source/jdbc/test/"),
     ],
 )
-def test_source_pages_refuse_schema_roles(eds: Client, source: SourceDataset, landing: Path, method: str, address: str):
+def test_source_pages_refuse_schema_roles(
+    schema_editor: Client, source: SourceDataset, landing: Path, method: str, address: str
+):
     sent = {"file": forged(), "location": "orders.csv"} if method == "post" else {}
-    answer = getattr(eds, method)(address.format(source=source), sent) if sent else eds.get(address)
+    answer = getattr(schema_editor, method)(address.format(source=source), sent) if sent else schema_editor.get(address)
     assert answer.status_code == 403, answer.content[:300]
     assert (landing / "orders.csv").read_text() == "id,amount\n1,10\n"
     assert [path.name for path in landing.iterdir()] == ["orders.csv"]
 
 
 @pytest.mark.django_db
-def test_source_check_by_rest_refuses_schema_roles(eds: Client, source: SourceDataset):
-    assert send(eds, "post", "source-checks/", {"source": str(source.key)}).status_code == 403
+def test_source_check_by_rest_refuses_schema_roles(schema_editor: Client, source: SourceDataset):
+    assert send(schema_editor, "post", "source-checks/", {"source": str(source.key)}).status_code == 403
     assert not SourceProposal.objects.exists()
 
 
 @pytest.mark.django_db
-def test_source_services_refuse_schema_roles(eds: Client, source: SourceDataset, landing: Path):
-    user = eds.get("/").wsgi_request.user
+def test_source_services_refuse_schema_roles(schema_editor: Client, source: SourceDataset, landing: Path):
+    user = schema_editor.get("/").wsgi_request.user
     for act in (
         lambda: store_upload(system=source.system, name="new.csv", chunks=[b"id\n1\n"]),
         lambda: store_delivery(source=source, name="orders.csv", chunks=[b"id,amount\n1,999\n"]),
@@ -100,9 +102,9 @@ def test_source_services_refuse_schema_roles(eds: Client, source: SourceDataset,
 
 
 @pytest.mark.django_db
-def test_owners_of_other_schemas_are_not_notified_by_schema_roles(eds: Client, airport: TargetDataset):
+def test_owners_of_other_schemas_are_not_notified_by_schema_roles(schema_editor: Client, airport: TargetDataset):
     other = TargetDataset.objects.exclude(schema=airport.schema).filter(history_of=None).first()
-    user = eds.get("/").wsgi_request.user
+    user = schema_editor.get("/").wsgi_request.user
     with acting_as(user), pytest.raises(MetadataError) as refused:
         notify_owners(subject=subject_of("dataset", str(other.key)), user=user)
     assert refused.value.code == "not_permitted"
@@ -111,12 +113,12 @@ def test_owners_of_other_schemas_are_not_notified_by_schema_roles(eds: Client, a
 
 
 @pytest.mark.django_db
-def test_copies_to_a_system_refuse_schema_roles(eds: Client, airport: TargetDataset):
-    """A copy writes to its system with the system's secret, and replaces its own table there."""
+def test_copies_to_a_system_refuse_schema_roles(schema_editor: Client, airport: TargetDataset):
+    """Check that copies need a role everywhere, because a copy uses its system's secret and replaces a table there."""
     bi = SystemFactory(short_name="bi", kind="jdbc", location="postgresql://bi@db.example.org/bi")
     with acting_as(None):
         copy = create_copy(dataset=airport, to=bi)
-    user = eds.get("/").wsgi_request.user
+    user = schema_editor.get("/").wsgi_request.user
     for act in (
         lambda: create_copy(dataset=airport, to=bi, table="public.accounts"),
         lambda: update_copy(copy=copy, expected_version=copy.version, table="public.accounts"),
@@ -125,9 +127,9 @@ def test_copies_to_a_system_refuse_schema_roles(eds: Client, airport: TargetData
         with acting_as(user), pytest.raises(MetadataError) as refused:
             act()
         assert refused.value.code == "not_permitted"
-    asked = {"dataset": str(airport.key), "to": "bi", "table": "public.accounts"}
-    assert send(eds, "post", "copies/", asked).status_code == 403
-    page = eds.get(f"/datasets/{airport.key}/copies/").content.decode()
+    body = {"dataset": str(airport.key), "to": "bi", "table": "public.accounts"}
+    assert send(schema_editor, "post", "copies/", body).status_code == 403
+    page = schema_editor.get(f"/datasets/{airport.key}/copies/").content.decode()
     assert "Add copy" not in page
 
 
@@ -150,13 +152,13 @@ def test_every_page_of_editors_has_a_place_or_a_service_that_checks_the_row():
 
 @pytest.mark.django_db
 def test_refresh_needs_a_role_for_the_tables_it_reads(airport: TargetDataset):
-    """A role for one schema refreshes the tables of its own reports; drift is that of the environment."""
+    """Check that a schema role permits refreshes of that schema only, and no drift check of the environment."""
     olga, client = person("olga"), Client()
     for role in (Role.OPERATOR, Role.EDITOR):
         grant_role(user=olga, role=role, schema=airport.schema.name)
     client.force_login(olga)
     other = TargetDataset.objects.exclude(schema=airport.schema).filter(history_of=None).first()
-    asked = {
+    requests = {
         "drift/check/": [{}],
         "refreshes/": [
             {},
@@ -165,7 +167,7 @@ def test_refresh_needs_a_role_for_the_tables_it_reads(airport: TargetDataset):
             {"kind": "dataset", "name": str(other)},
         ],
     }
-    for path, bodies in asked.items():
+    for path, bodies in requests.items():
         for body in bodies:
             answer = send(client, "post", path, body)
             assert (answer.status_code, answer.json()["code"]) == (403, "NOT_PERMITTED"), (path, body, answer.content)
@@ -176,8 +178,8 @@ def test_refresh_needs_a_role_for_the_tables_it_reads(airport: TargetDataset):
 
 
 @pytest.mark.django_db
-def test_reports_are_created_only_with_a_role_for_their_scope(eds: Client, airport: TargetDataset):
-    """Also from the last observations, which no refresh checks: a new report supersedes the open ones of its scope."""
+def test_reports_are_created_only_with_a_role_for_their_scope(schema_editor: Client, airport: TargetDataset):
+    """Check reports from stored observations, too: a new report supersedes the open reports of its scope."""
     other = TargetDataset.objects.exclude(schema=airport.schema).filter(history_of=None).first()
     foreign = [
         {"kind": "all"},
@@ -186,12 +188,12 @@ def test_reports_are_created_only_with_a_role_for_their_scope(eds: Client, airpo
         {"kind": "dataset", "name": str(other)},
     ]
     for body in foreign:
-        answer = send(eds, "post", "reports/", body)
+        answer = send(schema_editor, "post", "reports/", body)
         assert (answer.status_code, answer.json()["code"]) == (403, "NOT_PERMITTED"), (body, answer.content)
-    page = eds.post("/reports/make/", {"scope": "dataset", "dataset": str(other), "last": "1"})
+    page = schema_editor.post("/reports/make/", {"scope": "dataset", "dataset": str(other), "last": "1"})
     assert page.status_code == 403
     assert not ChangeReport.objects.exists()
-    own = send(eds, "post", "reports/", {"kind": "dataset", "name": str(airport)})
+    own = send(schema_editor, "post", "reports/", {"kind": "dataset", "name": str(airport)})
     assert own.json().get("code") != "NOT_PERMITTED", own.content
 
 

@@ -1,4 +1,4 @@
-"""Attack on secrets: planted in every place that may store one, and searched for in all output."""
+"""Attack on secrets: planted in every place that can store a secret, and searched for in all output."""
 
 import io
 from pathlib import Path
@@ -55,16 +55,16 @@ def erp(db: None) -> System:
     return SystemFactory(short_name="erp", kind="jdbc", location=location, secret="ELEVATA_SOURCE_ERP_PASSWORD")
 
 
-def must_hold_none(text: str, *, of: str, canaries: tuple[str, ...] = ALL) -> None:
+def check_no_secret(text: str, *, of: str, canaries: tuple[str, ...] = ALL) -> None:
     assert [canary for canary in canaries if canary in text] == [], of
 
 
-def everything_stored() -> str:
+def stored_text() -> str:
     """Return the text of all rows of all tables."""
     return "".join(str(list(model._base_manager.values())) for model in apps.get_models() if model._meta.managed)
 
 
-def seen_by(client: Client, paths: list[str]) -> str:
+def texts_of(client: Client, paths: list[str]) -> str:
     """Return the text of pages and responses, all of which must exist."""
     texts = []
     for path in paths:
@@ -100,7 +100,7 @@ def test_failed_connection_reveals_no_password(operator: Client, erp: System, ca
     caplog.set_level("DEBUG")
     text = operator.post("/systems/erp/test/").content.decode()
     assert "refuses connections" in text
-    must_hold_none(text + caplog.text, of="the answer and the log")
+    check_no_secret(text + caplog.text, of="the answer and the log")
 
 
 def test_pages_and_api_responses_reveal_no_secret(operator: Client, erp: System, caplog: pytest.LogCaptureFixture):
@@ -112,7 +112,7 @@ def test_pages_and_api_responses_reveal_no_secret(operator: Client, erp: System,
         secret="ELEVATA_WEBHOOK_SECRET_TEAM",
     )
     operator.post("/systems/erp/test/")
-    must_hold_none(seen_by(operator, PAGES) + caplog.text, of="pages, answers and the log")
+    check_no_secret(texts_of(operator, PAGES) + caplog.text, of="pages, answers and the log")
 
 
 def test_failed_webhook_delivery_and_mail_store_no_secret(caplog: pytest.LogCaptureFixture):
@@ -121,7 +121,7 @@ def test_failed_webhook_delivery_and_mail_store_no_secret(caplog: pytest.LogCapt
     ada = User.objects.create_user("ada", email="ada@example.org")
     DeliveryFactory(webhook=None, user=ada, event=EventFactory())
     assert send_due() == 2
-    must_hold_none(everything_stored() + caplog.text, of="rows and the log")
+    check_no_secret(stored_text() + caplog.text, of="rows and the log")
 
 
 def test_password_in_a_location_is_neither_stored_nor_shown(
@@ -137,14 +137,14 @@ def test_password_in_a_location_is_neither_stored_nor_shown(
         text += operator.post(address, typed(page, having="short_name", **body)).content.decode()
     file = f"format: metadata/v1\nsystem: {{short_name: shop, name: Shop, kind: jdbc, location: '{location}'}}\n"
     text += send(operator, "post", "metadata/import/", {"files": [{"name": "a", "content": file}]}).content.decode()
-    must_hold_none(text + everything_stored() + caplog.text, of="refusals, rows and the log")
+    check_no_secret(text + stored_text() + caplog.text, of="refusals, rows and the log")
 
 
 def test_password_in_place_of_a_secret_name_is_neither_stored_nor_shown(operator: Client, erp: System):
     text = send(operator, "patch", "systems/erp/", {"secret": TYPED}).content.decode()
     body = {"name": "x", "url": "https://hooks.example.org/", "events": ["load.failed"], "secret": TYPED}
     text += send(operator, "post", "webhooks/", body).content.decode()
-    must_hold_none(text + everything_stored(), of="refusals and rows")
+    check_no_secret(text + stored_text(), of="refusals and rows")
 
 
 def test_commands_write_no_secret(erp: System, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -158,17 +158,17 @@ def test_commands_write_no_secret(erp: System, tmp_path: Path, capsys: pytest.Ca
             call_command(command, *arguments, stdout=output, stderr=output)
         except (CommandError, SystemExit) as ended:
             output.write(str(ended))
-    written = "".join(path.read_text() for path in tmp_path.rglob("*.yaml"))
-    assert "erp" in written
+    exported = "".join(path.read_text() for path in tmp_path.rglob("*.yaml"))
+    assert "erp" in exported
     captured = capsys.readouterr()
-    must_hold_none(output.getvalue() + written + captured.out + captured.err, of="what commands say and write")
+    check_no_secret(output.getvalue() + exported + captured.out + captured.err, of="what commands say and write")
 
 
 def test_token_is_neither_stored_as_text_nor_shown_again(starter: User, operator: Client):
     with acting_as(starter):
         _, text = create_token(user=starter, name="laptop")
-    must_hold_none(everything_stored(), of="rows", canaries=(text,))
-    must_hold_none(seen_by(operator, ["/changes/", "/me/"]), of="pages", canaries=(text,))
+    check_no_secret(stored_text(), of="rows", canaries=(text,))
+    check_no_secret(texts_of(operator, ["/changes/", "/me/"]), of="pages", canaries=(text,))
 
 
 def test_unexpected_error_reveals_no_internal_message(operator: Client, erp: System, monkeypatch: pytest.MonkeyPatch):
@@ -181,11 +181,11 @@ def test_unexpected_error_reveals_no_internal_message(operator: Client, erp: Sys
     for path in ("/notices/", "/api/v1/notices/"):
         answer = operator.get(path)
         assert answer.status_code == 500
-        must_hold_none(answer.content.decode(), of=path)
+        check_no_secret(answer.content.decode(), of=path)
 
 
 def test_system_with_an_unlisted_secret_variable_is_refused(monkeypatch: pytest.MonkeyPatch, settings):
-    """A system that was saved before, or while the variable was listed, is refused when its source is read."""
+    """Check that reads of a stored system are refused if its secret variable is not listed any more."""
     monkeypatch.setenv("VAULT_TOKEN", "canary-vault-7x")
     system = SystemFactory(
         short_name="vault", kind="jdbc", location="postgresql://reader@db.example.org/x", secret="VAULT_TOKEN"

@@ -1,4 +1,4 @@
-"""Long texts of users and sources that a regular expression would search again from each of their characters."""
+"""Attacks with long texts on which a regular expression could need quadratic time."""
 
 import time
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from metadata.domain.sources.option_kinds import columns_of
 from metadata.domain.sql import MAX_LENGTH, check_expression
 from metadata.domain.types import parse
 
-# A search from each character takes 10 seconds and more.
+# At this length a search from each character takes 10 seconds and more.
 LENGTH = 60_000
-# Of an expression.
+# Length limit of an expression.
 LONGEST = MAX_LENGTH - 100
 SECONDS = 2.0
 

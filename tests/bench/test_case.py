@@ -37,7 +37,7 @@ class FakeBench:
         return RIGHT
 
 
-def ran(bench: FakeBench, entries: list[Entry], rounds: int, case: str = "", **wrong: str) -> Run:
+def run_rounds(bench: FakeBench, entries: list[Entry], rounds: int, case: str = "", **wrong: str) -> Run:
     run = Run(measure_named("history"), Namespace(), Path())
     run.wrong |= wrong
     run_case(run, bench, entries, rounds, case)
@@ -46,7 +46,7 @@ def ran(bench: FakeBench, entries: list[Entry], rounds: int, case: str = "", **w
 
 def test_engines_alternate_and_the_first_round_is_not_measured():
     bench = FakeBench({"ours": RIGHT, "limit": RIGHT})
-    run = ran(bench, [Entry("ours", "ours", 3), Entry("limit", "limit", 3)], 5, "deep")
+    run = run_rounds(bench, [Entry("ours", "ours", 3), Entry("limit", "limit", 3)], 5, "deep")
     assert [name for name, *_ in bench.loads] == ["ours", "limit", "limit", "ours"] * 3
     assert {(load, restored) for _, load, restored in bench.loads} == {(4, "3")}
     assert {side: len(costs) for side, costs in run.costs.items()} == {"deep: ours": 5, "deep: limit": 5}
@@ -56,7 +56,7 @@ def test_engines_alternate_and_the_first_round_is_not_measured():
 
 def test_engine_with_a_wrong_result_is_measured_and_reported_with_its_fault():
     bench = FakeBench({"ours": RIGHT, "koheesio": RIGHT | {"open": 11, "shortcoming": "does not close"}})
-    run = ran(bench, [Entry("ours", "ours", 0), Entry("koheesio", "koheesio", 0)], 5)
+    run = run_rounds(bench, [Entry("ours", "ours", 0), Entry("koheesio", "koheesio", 0)], 5)
     assert len(run.costs["koheesio"]) == len(run.costs["ours"]) == 5
     assert run.wrong == {"koheesio": "does not close: 11 open versions, should be 10"}
 
@@ -64,7 +64,7 @@ def test_engine_with_a_wrong_result_is_measured_and_reported_with_its_fault():
 def test_failed_engine_is_excluded_and_the_others_are_measured():
     bench = FakeBench({"ours": RIGHT}, failing=("four_step",))
     entries = [Entry(name, name, 0) for name in ("ours", "four_step", "dbt_snapshot")]
-    run = ran(bench, entries, 1, dbt_snapshot="failed: no history")
+    run = run_rounds(bench, entries, 1, dbt_snapshot="failed: no history")
     assert set(run.costs) == {"ours"}
     assert run.wrong == {"dbt_snapshot": "failed: no history", "four_step": "failed: no room"}
 

@@ -32,10 +32,10 @@ from elevata.bootstrap.places import ROOT
 )
 def test_wrong_usage_is_one_line_and_exit_4(capsys, arguments, message):
     assert runner.main(arguments) == 4
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert message in shown.err
-    assert shown.err.count("\n") == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert message in output.err
+    assert output.err.count("\n") == 1
 
 
 def test_command_without_a_measure_measures_the_history_step_of_all_engines():
@@ -93,8 +93,8 @@ def test_result_has_counted_rounds_and_bounds_without_the_first_round(capsys, tm
     monkeypatch.setattr(runner, "PLACE", tmp_path / "place")
     monkeypatch.setattr(runner, "parse", lambda _: (measure, Namespace(rows=3, rounds=2, output=tmp_path / "r.json")))
     assert runner.main([]) == 0
-    written = json.loads((tmp_path / "r.json").read_text())
-    assert (written["rows"], written["rows_read"]) == (3, 7)
-    assert written["seconds"] == {"ours": [2.0, 3.0], "peer": [2.0, 2.0]}
-    assert written["bounds"] == {"ours / peer": {"value": 1.25, "by_processor": 1.0, "wanted": "<= 1.2", "met": False}}
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert (document["rows"], document["rows_read"]) == (3, 7)
+    assert document["seconds"] == {"ours": [2.0, 3.0], "peer": [2.0, 2.0]}
+    assert document["bounds"] == {"ours / peer": {"value": 1.25, "by_processor": 1.0, "wanted": "<= 1.2", "met": False}}
     assert "ours / peer  <= 1.2     1.250   1.000  MISSED" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The engines on real Spark and Delta, in their own processes: all end with the same, right history."""
+"""Tests of the engines on real Spark and Delta, in separate processes: all produce the same, correct history."""
 
 from argparse import Namespace
 from pathlib import Path

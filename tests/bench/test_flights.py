@@ -1,4 +1,4 @@
-"""The benchmark of flights builds the example's models, with the same SELECTs in dbt."""
+"""Tests that the flights benchmark builds the example's models, with the same SELECTs in dbt."""
 
 from bench.flights.example import Flights
 from bench.flights.measure import _dbt_model

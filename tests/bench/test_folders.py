@@ -1,4 +1,4 @@
-"""Putting a Delta table back: data files are links, the log is a copy."""
+"""Tests of restoring a Delta table: data files are links, the log is a copy."""
 
 from bench.history.folders import link_copy
 

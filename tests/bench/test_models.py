@@ -1,4 +1,4 @@
-"""The models of the benchmark are models: each has columns, over those of the layer below."""
+"""Tests of the benchmark's models: each has columns that read the layer below."""
 
 from bench.models import described_datasets, invented_models
 from metadata.domain.models import ReadColumn, describe_select

@@ -1,4 +1,4 @@
-"""The data plan keeps its percentages exactly."""
+"""Tests of the data plan: its percentages are exact."""
 
 import sqlite3
 from collections import Counter

@@ -149,6 +149,6 @@ def test_summary_of_a_run_without_times_has_no_rows():
 
 def test_a_written_result_names_the_machine_and_the_time(tmp_path):
     write_result(tmp_path / "r.json", {"rows": 3})
-    written = json.loads((tmp_path / "r.json").read_text())
-    assert list(written) == ["machine", "measured_at", "rows"]
-    assert written["machine"]["cpus"] >= 1
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert list(document) == ["machine", "measured_at", "rows"]
+    assert document["machine"]["cpus"] >= 1

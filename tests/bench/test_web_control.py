@@ -1,4 +1,4 @@
-"""Invented control database: valid like any other, and of the requested size."""
+"""Tests of the generated control database: valid, and of the requested size."""
 
 from collections import Counter
 

@@ -48,7 +48,7 @@ def test_bound_takes_the_slowest_paint():
     assert [bound["met"] for bound in document(page("home", 80), paint=1200)["bounds"]] == [True, True, False]
 
 
-def test_tables_tell_pages_and_parts_apart():
+def test_tables_separate_pages_from_parts():
     text = as_markdown(document(page("home", 80), page("inbox_rows", 900)))
     assert "| home | 7 | 80 ms | 80 ms | 80 ms | 12 | 400 ms |" in text
     assert "| inbox_rows | 7 | 900 ms | 900 ms | 900 ms | 12 | follows the inbox" in text

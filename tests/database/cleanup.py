@@ -1,8 +1,8 @@
-"""Emptying the test database after a test that commits.
+"""Emptying of the test database after a test that commits.
 
-Django's way is to truncate every table and to make permissions, roles and triggers anew, which takes longer than
-most of these tests. So it is done that way once, what it leaves is kept in mind, and later only what a test wrote
-is deleted. Where a test changed more than rows, or one of the rows that stay, Django's way is gone again.
+Django truncates every table and creates permissions, roles and triggers again, which takes longer than most of these
+tests. So Django's flush runs once and the resulting state is recorded; later only the rows that a test wrote are
+deleted. Django's flush runs again after a test that changed the schema or rows of the recorded state.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _SHAPE = {
 
 @dataclass(frozen=True)
 class Empty:
-    """A database as Django empties it: its tables, indexes and triggers, and the rows that migrating makes."""
+    """State of an empty database: its tables, indexes and triggers, and the rows that migrations create."""
 
     shape: list[tuple]
     tables: tuple[str, ...]
@@ -36,84 +36,84 @@ class Empty:
 
 
 class Emptier:
-    """Empties the database of this process; remembers what it looks like then."""
+    """Deletion of a test's rows from the database of this process, by its recorded empty state."""
 
     def __init__(self) -> None:
         self._empty: Empty | None = None
 
-    def __call__(self, thoroughly: Callable[[], None]) -> None:
-        """Empty it; ``thoroughly`` is Django's way."""
+    def __call__(self, flush: Callable[[], None]) -> None:
+        """Empty the database; ``flush`` is Django's own way."""
         filled = self._filled()
         if filled is None:
             with triggers_lifted():
-                thoroughly()
-            self._empty = _look()
+                flush()
+            self._empty = _current_state()
         elif filled:
             _delete(filled)
 
     def _filled(self) -> list[str] | None:
-        """Tables whose rows are all to go; None where deleting rows is not enough."""
+        """Return the tables whose rows must be deleted; None if deleting rows is not enough."""
         if self._empty is None or _shape() != self._empty.shape:
             return None
         filled = tables_with_rows(self._empty.tables)
-        kept = self._empty.rows
-        if any(table not in filled or rows_of(table) != rows for table, rows in kept.items()):
+        initial_rows = self._empty.rows
+        if any(table not in filled or rows_of(table) != rows for table, rows in initial_rows.items()):
             return None
-        return [table for table in filled if table not in kept]
+        return [table for table in filled if table not in initial_rows]
 
 
-def let_tests_empty_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that commit are followed by an emptying: let it be this one. Recorded heads go with the chain."""
+def replace_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace Django's flush after committing tests by an ``Emptier``, and remove recorded heads after every test."""
     django, emptier = TransactionTestCase._fixture_teardown, Emptier()
     rolled_back = TestCase._fixture_teardown
 
-    def committed(case: TransactionTestCase) -> None:
+    def after_commit(case: TransactionTestCase) -> None:
         emptier(lambda: django(case))
         recorded_heads.path().unlink(missing_ok=True)
 
-    def taken_back(case: TestCase) -> None:
+    def after_rollback(case: TestCase) -> None:
         rolled_back(case)
         recorded_heads.path().unlink(missing_ok=True)
 
-    monkeypatch.setattr(TransactionTestCase, "_fixture_teardown", committed)
-    monkeypatch.setattr(TestCase, "_fixture_teardown", taken_back)
+    monkeypatch.setattr(TransactionTestCase, "_fixture_teardown", after_commit)
+    monkeypatch.setattr(TestCase, "_fixture_teardown", after_rollback)
 
 
 def all_tables() -> tuple[str, ...]:
-    """Tables of the project's models that are there."""
+    """Return the existing tables of the project's models."""
     return tuple(connection.introspection.django_table_names(only_existing=True, include_views=False))
 
 
 def rows_of(table: str) -> list[tuple]:
-    """All rows of a table, by its first column."""
-    return _asked(f'SELECT * FROM "{table}" ORDER BY 1')
+    """Return all rows of a table, in the order of its first column."""
+    return _fetch(f'SELECT * FROM "{table}" ORDER BY 1')
 
 
 def columns_of(table: str) -> list[str]:
-    """A table's columns, in the order in which ``rows_of`` has them."""
+    """Return a table's columns, in the order of the values of ``rows_of``."""
     with connection.cursor() as cursor:
         return [column.name for column in connection.introspection.get_table_description(cursor, table)]
 
 
 def tables_with_rows(tables: tuple[str, ...]) -> list[str]:
-    """Those of the tables that have rows."""
-    asked = (f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM \"{table}\")" for table in tables)
-    return [table for (table,) in _asked(" UNION ALL ".join(asked))]
+    """Return those of the tables that have rows."""
+    queries = (f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM \"{table}\")" for table in tables)
+    return [table for (table,) in _fetch(" UNION ALL ".join(queries))]
 
 
-def _look() -> Empty:
+def _current_state() -> Empty:
     tables = all_tables()
     return Empty(_shape(), tables, {table: rows_of(table) for table in tables_with_rows(tables)})
 
 
-def _asked(query: str) -> list[tuple]:
+def _fetch(query: str) -> list[tuple]:
     with connection.cursor() as cursor:
         cursor.execute(query)
         return cursor.fetchall()
 
 
 def _shape() -> list[tuple]:
-    return _asked(_SHAPE[connection.vendor])
+    return _fetch(_SHAPE[connection.vendor])
 
 
 def _delete(tables: list[str]) -> None:

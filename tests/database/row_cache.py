@@ -1,9 +1,9 @@
-"""Rows that a fixture writes: made by the services once a session, restored as rows afterwards.
+"""Cache of the rows that a fixture writes: services write them once a session, later tests restore the rows.
 
-Describing a small warehouse and carrying a report through takes the services longer than most tests take that
-start from it. The first test has the services do it, and the difference between the rows before and after is
-stored. It is restored only where the database holds exactly the rows of before; anywhere else the services do it
-again, and the new difference replaces the stored one.
+The services take longer to describe a small warehouse and to execute a report than most tests that start from it.
+The first test calls the services, and the difference between the rows before and after is cached. It is restored only
+if the database has exactly the rows of before; otherwise the services run again, and the new difference replaces the
+cached one.
 """
 
 from collections.abc import Callable, Collection
@@ -22,54 +22,53 @@ from tests.database.cleanup import all_tables, columns_of, rows_of, tables_with_
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """Rows before, rows added and removed (a changed row is both), and the fixture's return value."""
+class CachedRows:
+    """Cached difference: rows before, rows added and removed (a changed row is both), and the fixture's result."""
 
     before: dict[str, list[tuple]]
     added: dict[str, list[tuple]]
     removed: dict[str, list[tuple]]
     columns: dict[str, list[str]]
-    made: Any
+    result: Any
 
 
-_REMEMBERED: dict[str, Remembered] = {}
+_CACHE: dict[str, CachedRows] = {}
 
 
-def remembered(name: str, make: Callable[[], Any], *, whatever: Collection[str] = ()) -> Any:
-    """Return what ``make`` returns, with its rows written; ``name`` identifies it.
+def remembered(name: str, make: Callable[[], Any], *, ignored_prefixes: Collection[str] = ()) -> Any:
+    """Return the result of ``make`` with its rows written, from the cache if possible; ``name`` identifies it.
 
-    ``whatever`` begins the names of tables that make no difference to it, and that it does not change. The return
-    value must be copyable. Removed rows of append-only tables, and of tables without a primary key, are
-    not restored as such: there ``make`` runs each time.
+    ``ignored_prefixes`` begin the names of tables that ``make`` neither reads nor changes. The return value must be
+    copyable. If ``make`` removes rows of append-only tables or of tables without a primary key, it runs each time.
     """
-    before = _all_rows(whatever)
-    known = _REMEMBERED.get(name)
-    if known is not None and known.before == before:
+    before = _all_rows(ignored_prefixes)
+    cached = _CACHE.get(name)
+    if cached is not None and cached.before == before:
         # Foreign keys are checked when the transaction ends, so the order of the tables does not matter.
         with transaction.atomic():
-            for table, rows in known.removed.items():
-                _delete(table, known.columns[table], rows)
-            for table, rows in known.added.items():
-                _insert(table, known.columns[table], rows)
-            _go_on_after(known.added)
+            for table, rows in cached.removed.items():
+                _delete(table, cached.columns[table], rows)
+            for table, rows in cached.added.items():
+                _insert(table, cached.columns[table], rows)
+            _reset_sequences(cached.added)
         if chain.head().sequence:
             recorded_heads.create()
-            recorded_heads.record(chain.head())  # as sealing these rows did
+            recorded_heads.record(chain.head())  # as sealing these rows does
         cache.clear()  # values that another test derived from rows of the same times
-        return deepcopy(known.made)
-    made = make()
-    after = _all_rows(whatever)
+        return deepcopy(cached.result)
+    result = make()
+    after = _all_rows(ignored_prefixes)
     added, removed = _without(after, before), _without(before, after)
     if _can_delete(removed):
         columns = {table: columns_of(table) for table in added.keys() | removed.keys()}
-        _REMEMBERED[name] = Remembered(before, added, removed, columns, deepcopy(made))
-    return made
+        _CACHE[name] = CachedRows(before, added, removed, columns, deepcopy(result))
+    return result
 
 
-def _all_rows(whatever: Collection[str]) -> dict[str, list[tuple]]:
-    """Return the rows by table, of all tables but those whose names begin so."""
-    asked = tuple(table for table in all_tables() if not table.startswith(tuple(whatever)))
-    return {table: rows_of(table) for table in tables_with_rows(asked)}
+def _all_rows(ignored_prefixes: Collection[str]) -> dict[str, list[tuple]]:
+    """Return the rows by table, except of tables with these prefixes."""
+    tables = tuple(table for table in all_tables() if not table.startswith(tuple(ignored_prefixes)))
+    return {table: rows_of(table) for table in tables_with_rows(tables)}
 
 
 def _without(rows: dict[str, list[tuple]], others: dict[str, list[tuple]]) -> dict[str, list[tuple]]:
@@ -96,14 +95,14 @@ def _delete(table: str, columns: list[str], rows: list[tuple]) -> None:
 
 
 def _insert(table: str, columns: list[str], rows: list[tuple]) -> None:
-    # By name: a table that was made anew since, as SQLite does to alter one, may have its columns in another order.
+    # By name: SQLite recreates a table to alter it, so its columns may have another order now.
     names, places = ", ".join(f'"{column}"' for column in columns), ", ".join(["%s"] * len(columns))
     with connection.cursor() as cursor:
         cursor.executemany(f'INSERT INTO "{table}" ({names}) VALUES ({places})', rows)
 
 
-def _go_on_after(tables: Collection[str]) -> None:
-    """New rows get numbers of their own: a sequence may have begun anew since the rows were made."""
+def _reset_sequences(tables: Collection[str]) -> None:
+    """Set sequences beyond the restored rows: a sequence may have been reset since the rows were written."""
     models = [model for model in apps.get_models(include_auto_created=True) if model._meta.db_table in tables]
     with connection.cursor() as cursor:
         for statement in connection.ops.sequence_reset_sql(no_style(), models):

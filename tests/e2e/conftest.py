@@ -1,4 +1,4 @@
-"""A whole installation of its own: database, broker, worker with Spark, scheduler and web server."""
+"""Separate installation for browser tests: database, broker, worker with Spark, scheduler and web server."""
 
 import csv
 import os
@@ -25,7 +25,7 @@ AIRPORT = ("icao", "iata", "name", "city", "subd", "country", "elevation", "lat"
 
 @dataclass
 class Installation:
-    """Address of a test installation, and the folders of its sources."""
+    """Test installation: its address and the folders of its sources."""
 
     address: str
     data_dir: Path
@@ -43,7 +43,7 @@ class Installation:
         (folder / "route.csv").write_bytes((PROJECT / "examples/airports/data/route.csv").read_bytes())
 
     def manage(self, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
-        """Run a command of the product here; fails the test if the command fails."""
+        """Run a command of the product in this installation; fail the test if the command fails."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=PROJECT,
@@ -58,7 +58,7 @@ class Installation:
 
 @pytest.fixture(scope="session")
 def installation(tmp_path_factory) -> Iterator[Installation]:
-    """Set up as the README says and served by ``manage.py serve``; stopped by Ctrl-C at the end."""
+    """Yield an installation set up as in the README and served by ``manage.py serve``; stop it by Ctrl-C at the end."""
     data_dir = tmp_path_factory.mktemp("installation")
     port = _free_port()
     served = Installation(f"http://127.0.0.1:{port}", data_dir, _environment(data_dir))
@@ -88,7 +88,7 @@ def installation(tmp_path_factory) -> Iterator[Installation]:
 
 
 def _environment(data_dir: Path) -> dict[str, str]:
-    """The test session's servers, but a database and queue that only this installation uses."""
+    """Return variables with the test session's servers, and a database and queue for this installation only."""
     environment = os.environ | {
         "ELEVATA_DATA_DIR": str(data_dir),
         "DJANGO_SUPERUSER_PASSWORD": PASSWORD,

@@ -1,10 +1,10 @@
-"""People at browsers of their own, at an installation with Spark."""
+"""Users in separate browser contexts, at an installation with Spark."""
 
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.conftest import PASSWORD, Installation
 
-# Spark starts cold on a busy machine; how long it takes is measured in bench/, not here.
+# Spark starts cold on a busy machine; durations are measured in bench/, not here.
 DONE_WITHIN = 240_000
 
 
@@ -13,7 +13,7 @@ def sideways(page: Page) -> int:
 
 
 class Person:
-    """Somebody at their own browser."""
+    """User with a separate browser context."""
 
     def __init__(self, browser: Browser, installation: Installation, name: str) -> None:
         self.page: Page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
@@ -22,7 +22,7 @@ class Person:
         self.page.get_by_label("User name").fill(name)
         self.page.get_by_label("Password").fill(PASSWORD)
         self.press("Sign in")
-        # Whoever set up the installation knows the password: nothing opens before it is replaced.
+        # The initial password must be replaced before any page opens.
         expect(self.page).to_have_url(f"{self.address}/me/password/")
         self.page.get_by_label("Current password").fill(PASSWORD)
         self.page.get_by_label("New password").fill(f"{PASSWORD} of {name}")

@@ -1,7 +1,7 @@
-"""Take the pictures of the README and the docs from the demo's data: ``make pictures``.
+"""Pictures of the README and the docs, taken from the demo's data by ``make pictures``.
 
-They are made by a command so that they never grow old. Needs the demo's folder (``make demo``), or
-another one that a demo filled: ``python -m tests.e2e.pictures [DIR]``.
+A command takes them, so that they can be updated after every change of pages. It needs the demo's folder
+(``make demo``), or another one that a demo filled: ``python -m tests.e2e.pictures [DIR]``.
 """
 
 import os
@@ -23,7 +23,7 @@ PORT = 8777
 ADDRESS = f"http://127.0.0.1:{PORT}"
 USER = "ada"
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
-# What the demo leaves (loader/management/demo_work.py and the command itself).
+# Users and objects of the demo (loader/management/demo_work.py and the command itself).
 AIRPORT, LAST_RUN = "EDDB", "demo-20260905"
 HISTORIZED, WAITING, WAITING_TITLE = "rawcore.rc_air_airport", "serving.timetable", "timetable"
 ANSWER_WITHIN = 90_000
@@ -42,7 +42,7 @@ def sign_in(page: Page, password: str) -> None:
 
 
 class Camera:
-    """A page and how it is looked at: wide or narrow, light or dark."""
+    """Browser page that takes pictures: wide or narrow, light or dark."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -51,7 +51,7 @@ class Camera:
         self.page.goto(f"{ADDRESS}{path}")
 
     def dataset(self, name: str, tab: str = "") -> None:
-        """A dataset's page, by way of the list."""
+        """Open a dataset's page, or its tab, from the list of datasets."""
         self.go(f"/datasets/?q={name}")
         self.page.get_by_role("link", name=name, exact=True).click()
         if tab:
@@ -59,7 +59,7 @@ class Camera:
             tabs.get_by_role("link", name=tab, exact=True).click()
 
     def take(self, name: str, *, whole: bool = True) -> None:
-        """A picture under this name, once nothing is asked for any more; ``whole``: all of a long page."""
+        """Save a picture under this name after all requests have ended; ``whole`` includes all of a long page."""
         self.page.wait_for_load_state("networkidle")
         expect(self.page.locator(".spinner:visible")).to_have_count(0, timeout=ANSWER_WITHIN)
         self.page.mouse.move(0, 0)
@@ -72,7 +72,7 @@ class Camera:
         self.page.emulate_media(color_scheme="light")
 
     def take_narrow(self, name: str, *, whole: bool = True) -> None:
-        """As a telephone shows it; nothing may be wider than that."""
+        """Save a picture at the width of a phone; fail if the page is wider."""
         self.page.set_viewport_size(NARROW)
         wider = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wider <= 0, f"{name} scrolls sideways at {NARROW['width']} pixels"
@@ -81,7 +81,7 @@ class Camera:
 
 
 def walk(camera: Camera) -> None:
-    """The pages worth showing, in the order in which people meet them."""
+    """Take all pictures, in the order of a new user's first steps."""
     for part in (newcomer, engineer, reviewer, operator):
         part(camera)
 
@@ -118,7 +118,7 @@ def engineer(camera: Camera) -> None:
 
 
 def reviewer(camera: Camera) -> None:
-    """Take the picture of the demo's inbox: ada, who has every role, is asked for the approval, too."""
+    """Take the picture of the demo's inbox, where ada, who has every role, must approve a report."""
     page = camera.page
     camera.go("/inbox/")
     expect(page.get_by_role("link", name=f"Report of {WAITING_TITLE}")).to_be_visible(timeout=ANSWER_WITHIN)
@@ -126,7 +126,7 @@ def reviewer(camera: Camera) -> None:
     camera.take_narrow("inbox")
     page.get_by_role("link", name=f"Report of {WAITING_TITLE}").click()
     expect(page.locator("#downstream svg")).to_be_visible(timeout=ANSWER_WITHIN)
-    # Further down stand the statements, with the folder this warehouse happens to be in.
+    # The statements further down contain the folder of this warehouse, so they are left out.
     page.evaluate("window.scrollTo(0, 0)")
     camera.take("report", whole=False)
     camera.take_dark("report", whole=False)

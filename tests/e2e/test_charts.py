@@ -1,4 +1,4 @@
-"""Drawing of static/js/chart in a real Chromium under the product's content policy. No server, no database."""
+"""Tests of static/js/chart in a real Chromium under the product's content policy, without server or database."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def charts() -> list[Chart]:
-    """A chart with a band, a gap and an anomaly, and one of a single number."""
+    """Return a chart with a band, a gap and an anomaly, and a chart of a single number."""
     days = range(20)
     points = tuple(Point(START + timedelta(days=day), f"run-{day}", f"/load-runs/run-{day}/") for day in days)
     values = tuple(None if day == 4 else 300 if day == 15 else 1000 + day for day in days)
@@ -35,8 +35,8 @@ def charts() -> list[Chart]:
 
 
 @pytest.fixture
-def shown(page: Page) -> Iterator[Page]:
-    """A page with charts; nothing may be refused by the content policy."""
+def chart_page(page: Page) -> Iterator[Page]:
+    """Yield a page with charts; fail if the browser reported an error, such as a violation of the content policy."""
     errors: list[str] = []
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda problem: errors.append(str(problem)))
@@ -62,7 +62,7 @@ def _serve(route: Route) -> None:
 
 
 def pixels(page: Page) -> list[int]:
-    """Return the colours of a canvas, each pixel's sum, for comparison."""
+    """Return the sum of each pixel's colours of a canvas, for comparison."""
     return page.evaluate(
         """() => {
             const canvas = document.querySelector(".chart canvas");
@@ -73,34 +73,34 @@ def pixels(page: Page) -> list[int]:
 
 
 @pytest.mark.core
-def test_chart_is_drawn_with_a_table_and_an_accessible_name(shown: Page):
-    chart = shown.get_by_role("img", name="Rows. 20 points").first
+def test_chart_is_drawn_with_a_table_and_an_accessible_name(chart_page: Page):
+    chart = chart_page.get_by_role("img", name="Rows. 20 points").first
     expect(chart).to_be_visible()
-    assert len(pixels(shown)) > 1
-    shown.locator("summary").first.click()
-    expect(shown.get_by_role("link", name="run-15")).to_be_visible()
+    assert len(pixels(chart_page)) > 1
+    chart_page.locator("summary").first.click()
+    expect(chart_page.get_by_role("link", name="run-15")).to_be_visible()
 
 
-def test_a_point_is_read_in_the_zone_of_the_user(shown: Page):
-    shown.locator(".chart .u-over").first.hover()
-    expect(shown.locator(".chart .u-legend").first).to_contain_text("09:00 Asia/Tokyo, run-")
+def test_a_point_is_read_in_the_zone_of_the_user(chart_page: Page):
+    chart_page.locator(".chart .u-over").first.hover()
+    expect(chart_page.locator(".chart .u-legend").first).to_contain_text("09:00 Asia/Tokyo, run-")
 
 
-def test_the_colours_follow_light_and_dark(shown: Page):
-    light = pixels(shown)
-    shown.evaluate("document.documentElement.setAttribute('data-bs-theme', 'dark')")
-    expect(shown.locator(".chart canvas")).to_have_count(2)
-    shown.wait_for_timeout(300)
-    assert pixels(shown) != light
+def test_the_colours_follow_light_and_dark(chart_page: Page):
+    light = pixels(chart_page)
+    chart_page.evaluate("document.documentElement.setAttribute('data-bs-theme', 'dark')")
+    expect(chart_page.locator(".chart canvas")).to_have_count(2)
+    chart_page.wait_for_timeout(300)
+    assert pixels(chart_page) != light
 
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_charts_have_no_serious_axe_violations(shown: Page, theme: str, width: int):
-    shown.set_viewport_size({"width": width, "height": 844})
-    shown.evaluate(f"document.documentElement.setAttribute('data-bs-theme', '{theme}')")
-    shown.wait_for_timeout(200)
-    shown.evaluate((TEST_VENDOR / "axe" / "axe.min.js").read_text())
-    violations = shown.evaluate("axe.run()")["violations"]
+def test_charts_have_no_serious_axe_violations(chart_page: Page, theme: str, width: int):
+    chart_page.set_viewport_size({"width": width, "height": 844})
+    chart_page.evaluate(f"document.documentElement.setAttribute('data-bs-theme', '{theme}')")
+    chart_page.wait_for_timeout(200)
+    chart_page.evaluate((TEST_VENDOR / "axe" / "axe.min.js").read_text())
+    violations = chart_page.evaluate("axe.run()")["violations"]
     assert [item["id"] for item in violations if item["impact"] in ("serious", "critical")] == []
-    assert shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    assert chart_page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0

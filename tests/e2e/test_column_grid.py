@@ -1,4 +1,4 @@
-"""The grid in a real Chromium: the keyboard of a spreadsheet, and nothing typed is lost."""
+"""Tests of the column grid in a real Chromium: spreadsheet keys, and no loss of typed text."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def mia(transactional_db) -> User:
 
 @pytest.fixture
 def grid(page: Page, live_server, mia: User) -> Page:
-    """Mia looks at the columns of ``rawcore.rc_air_airport``: icao, name, elevation."""
+    """Return a page, signed in as mia, with the columns of ``rawcore.rc_air_airport``: icao, name, elevation."""
     generate_targets(source_dataset=airport_source())
     client = Client()
     client.force_login(mia)
@@ -50,7 +50,7 @@ def grid(page: Page, live_server, mia: User) -> Page:
 
 
 def _static(route: Route) -> None:
-    """The checkout's own files, not those that were collected once; their names may carry a hash."""
+    """Serve static files of the checkout instead of collected ones; a hash in the name is ignored."""
     path = re.sub(r"\.[0-9a-f]{12}(?=\.\w+$)", "", urlsplit(route.request.url).path.partition("/static/")[2])
     file = STATIC / path
     route.fulfill(path=file, headers={"Content-Type": TYPES.get(file.suffix, "text/plain")})
@@ -66,7 +66,7 @@ def column(name: str) -> TargetColumn:
 
 
 def saved(page: Page) -> None:
-    """Everything is answered."""
+    """Wait until all cells are saved."""
     expect(page.locator("#columns [aria-busy]")).to_have_count(0)
 
 
@@ -174,7 +174,7 @@ def test_cell_value_is_kept_and_saved_later_if_the_server_does_not_respond(grid:
     assert column("name").owner == "Kim"
 
 
-def test_an_ended_session_loses_nothing_that_was_typed(grid: Page, cell: Callable):
+def test_typed_text_is_kept_when_the_session_ends(grid: Page, cell: Callable):
     grid.context.clear_cookies(name="sessionid")
     cell("name", "owner").click()
     grid.keyboard.type("Kim")

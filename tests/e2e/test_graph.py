@@ -1,4 +1,4 @@
-"""Drawing of static/js/graph in a real Chromium under the product's content policy. No server, no database."""
+"""Tests of static/js/graph in a real Chromium under the product's content policy, without server or database."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def part(graph: Graph) -> str:
 
 
 def run(state: str = "queued", *more: Node) -> Graph:
-    """Raw → rawcore → its history; rawcore refers to airports, and is in this state."""
+    """Return the graph raw → rawcore → history; rawcore is in this state and has a reference to airports."""
     nodes = (
         Node("r", "raw_route", "raw", "raw", "succeeded", "succeeded", url="/r/"),
         Node("c", "rc_route", "rawcore", "rawcore", state, state, url="/c/", here=True),
@@ -45,8 +45,8 @@ def run(state: str = "queued", *more: Node) -> Graph:
 
 
 @pytest.fixture
-def shown(page: Page) -> Iterator[Page]:
-    """A page with the graph of a run; nothing may be refused by the content policy."""
+def graph_page(page: Page) -> Iterator[Page]:
+    """Yield a page with the graph of a run; fail if the browser reported an error."""
     errors: list[str] = []
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda problem: errors.append(str(problem)))
@@ -89,69 +89,69 @@ def left_of(page: Page, name: str) -> float:
 
 
 @pytest.mark.core
-def test_datasets_are_links_in_columns_with_their_state_in_words(shown: Page):
-    link = shown.get_by_role("link", name="rc_route, rawcore, queued")
+def test_datasets_are_links_in_columns_with_their_state_in_words(graph_page: Page):
+    link = graph_page.get_by_role("link", name="rc_route, rawcore, queued")
     expect(link).to_have_attribute("href", "/c/")
     expect(link).to_have_attribute("aria-current", "true")
-    assert left_of(shown, "r") < left_of(shown, "c") < left_of(shown, "h")
-    assert left_of(shown, "c") == pytest.approx(left_of(shown, "a"), abs=1)  # the stroke counts, and differs
-    expect(shown.locator("path.edge")).to_have_count(3)
-    expect(shown.locator("path.edge-input.marked")).to_have_count(1)
-    expect(shown.locator("svg .head")).to_have_text(["Raw", "Rawcore", "History"])
+    assert left_of(graph_page, "r") < left_of(graph_page, "c") < left_of(graph_page, "h")
+    assert left_of(graph_page, "c") == pytest.approx(left_of(graph_page, "a"), abs=1)  # strokes differ
+    expect(graph_page.locator("path.edge")).to_have_count(3)
+    expect(graph_page.locator("path.edge-input.marked")).to_have_count(1)
+    expect(graph_page.locator("svg .head")).to_have_text(["Raw", "Rawcore", "History"])
 
 
-def test_a_new_state_repaints_and_keeps_drawing_zoom_and_focus(shown: Page):
-    shown.get_by_role("button", name="Larger").click()
-    shown.evaluate("document.querySelector('[data-graph] svg').dataset.same = 'yes'")
-    shown.get_by_role("link", name="rc_route, rawcore").focus()
-    width = shown.locator("[data-graph] svg").get_attribute("width")
-    swap(shown, part(run("running")))
-    svg = shown.locator("[data-graph] svg")
+def test_a_new_state_repaints_and_keeps_drawing_zoom_and_focus(graph_page: Page):
+    graph_page.get_by_role("button", name="Larger").click()
+    graph_page.evaluate("document.querySelector('[data-graph] svg').dataset.same = 'yes'")
+    graph_page.get_by_role("link", name="rc_route, rawcore").focus()
+    width = graph_page.locator("[data-graph] svg").get_attribute("width")
+    swap(graph_page, part(run("running")))
+    svg = graph_page.locator("[data-graph] svg")
     expect(svg).to_have_attribute("data-same", "yes")
     expect(svg).to_have_attribute("width", width)
-    expect(shown.locator('[data-node="c"] g')).to_have_class("node layer-rawcore is-running here")
-    expect(shown.get_by_role("link", name="rc_route, rawcore, running")).to_be_focused()
+    expect(graph_page.locator('[data-node="c"] g')).to_have_class("node layer-rawcore is-running here")
+    expect(graph_page.get_by_role("link", name="rc_route, rawcore, running")).to_be_focused()
 
 
-def test_new_dataset_redraws_the_graph(shown: Page):
-    shown.evaluate("document.querySelector('[data-graph] svg').dataset.same = 'yes'")
-    swap(shown, part(run("running", Node("b", "bc_traffic", "bizcore", "bizcore"))))
-    expect(shown.locator('[data-node="b"]')).to_have_count(1)
-    expect(shown.locator("[data-graph] svg")).not_to_have_attribute("data-same", "yes")
+def test_new_dataset_redraws_the_graph(graph_page: Page):
+    graph_page.evaluate("document.querySelector('[data-graph] svg').dataset.same = 'yes'")
+    swap(graph_page, part(run("running", Node("b", "bc_traffic", "bizcore", "bizcore"))))
+    expect(graph_page.locator('[data-node="b"]')).to_have_count(1)
+    expect(graph_page.locator("[data-graph] svg")).not_to_have_attribute("data-same", "yes")
 
 
-def test_arrow_keys_go_from_dataset_to_dataset(shown: Page):
-    shown.get_by_role("link", name="raw_route").focus()
-    shown.keyboard.press("ArrowRight")
-    expect(shown.get_by_role("link", name="rc_route, rawcore")).to_be_focused()
-    expect(shown.locator("path.edge.near")).to_have_count(3)
-    shown.keyboard.press("ArrowRight")
-    expect(shown.get_by_role("link", name="rc_route_hist")).to_be_focused()
-    shown.keyboard.press("ArrowLeft")
-    expect(shown.get_by_role("link", name="rc_route, rawcore")).to_be_focused()
+def test_arrow_keys_go_from_dataset_to_dataset(graph_page: Page):
+    graph_page.get_by_role("link", name="raw_route").focus()
+    graph_page.keyboard.press("ArrowRight")
+    expect(graph_page.get_by_role("link", name="rc_route, rawcore")).to_be_focused()
+    expect(graph_page.locator("path.edge.near")).to_have_count(3)
+    graph_page.keyboard.press("ArrowRight")
+    expect(graph_page.get_by_role("link", name="rc_route_hist")).to_be_focused()
+    graph_page.keyboard.press("ArrowLeft")
+    expect(graph_page.get_by_role("link", name="rc_route, rawcore")).to_be_focused()
 
 
-def test_narrow_graph_runs_downwards_without_horizontal_scrolling(shown: Page):
-    shown.set_viewport_size({"width": 390, "height": 844})
-    expect(shown.locator("svg .head")).to_have_count(0)
-    above = shown.locator('[data-node="r"] .box').bounding_box()["y"]
-    assert above < shown.locator('[data-node="c"] .box').bounding_box()["y"]
-    assert shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+def test_narrow_graph_runs_downwards_without_horizontal_scrolling(graph_page: Page):
+    graph_page.set_viewport_size({"width": 390, "height": 844})
+    expect(graph_page.locator("svg .head")).to_have_count(0)
+    above = graph_page.locator('[data-node="r"] .box').bounding_box()["y"]
+    assert above < graph_page.locator('[data-node="c"] .box').bounding_box()["y"]
+    assert graph_page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
 
 
-def test_150_datasets_are_drawn(shown: Page):
+def test_150_datasets_are_drawn(graph_page: Page):
     nodes = tuple(Node(f"n{i}", f"rc_table_{i}", "rawcore", "rawcore", url="/") for i in range(150))
     edges = tuple(Edge(f"n{i // 3}", f"n{i}") for i in range(1, 150))
-    swap(shown, part(Graph(nodes, edges)))
-    expect(shown.locator("[data-node]")).to_have_count(150, timeout=60_000)
-    assert json.loads(shown.locator("#g").text_content())["nodes"][149]["rank"] == 5
+    swap(graph_page, part(Graph(nodes, edges)))
+    expect(graph_page.locator("[data-node]")).to_have_count(150, timeout=60_000)
+    assert json.loads(graph_page.locator("#g").text_content())["nodes"][149]["rank"] == 5
 
 
 # --- columns ---------------------------------------------------------------------------------
 
 
 def columns() -> Graph:
-    """Two columns of raw, one of which flows on into rawcore and an exposure."""
+    """Return the graph of two columns of raw, one of which flows on into rawcore and an exposure."""
     nodes = (
         Node("r", "raw_route", "raw", "raw", url="/r/", ports=(Port("r.id", "id", url="?r.id"), Port("r.to", "to"))),
         Node("c", "rc_route", "rawcore", "rawcore", ports=(Port("c.to", "target", "string", "upper(to)", "?c.to"),)),
@@ -161,35 +161,35 @@ def columns() -> Graph:
     return Graph(nodes, edges)
 
 
-def test_a_chosen_column_has_its_path_marked_and_is_announced(shown: Page):
-    swap(shown, part(columns()))
-    shown.evaluate("document.addEventListener('graph:choose', ({detail}) => { document.title = detail.url; })")
-    shown.locator('[data-port="c.to"]').click()
-    expect(shown.locator("[data-port].near")).to_have_count(2)
-    expect(shown.locator("path.edge.near")).to_have_count(2)
-    expect(shown).to_have_title("?c.to")
-    shown.locator('[data-port="c.to"]').click()
-    expect(shown.locator("[data-port].near")).to_have_count(0)
+def test_a_chosen_column_has_its_path_marked_and_is_announced(graph_page: Page):
+    swap(graph_page, part(columns()))
+    graph_page.evaluate("document.addEventListener('graph:choose', ({detail}) => { document.title = detail.url; })")
+    graph_page.locator('[data-port="c.to"]').click()
+    expect(graph_page.locator("[data-port].near")).to_have_count(2)
+    expect(graph_page.locator("path.edge.near")).to_have_count(2)
+    expect(graph_page).to_have_title("?c.to")
+    graph_page.locator('[data-port="c.to"]').click()
+    expect(graph_page.locator("[data-port].near")).to_have_count(0)
 
 
-def test_columns_are_reached_and_chosen_by_the_keyboard(shown: Page):
-    swap(shown, part(columns()))
-    expect(shown.locator('[data-port="r.id"]')).to_be_visible()
-    shown.get_by_role("link", name="raw_route").focus()
-    shown.keyboard.press("ArrowDown")
-    expect(shown.locator('[data-port="r.id"]')).to_be_focused()
-    shown.keyboard.press("ArrowRight")
-    expect(shown.locator('[data-port="c.to"]')).to_be_focused()
-    shown.keyboard.press("Enter")
-    expect(shown.locator('[data-port="c.to"]')).to_have_attribute("aria-current", "true")
+def test_columns_are_reached_and_chosen_by_the_keyboard(graph_page: Page):
+    swap(graph_page, part(columns()))
+    expect(graph_page.locator('[data-port="r.id"]')).to_be_visible()
+    graph_page.get_by_role("link", name="raw_route").focus()
+    graph_page.keyboard.press("ArrowDown")
+    expect(graph_page.locator('[data-port="r.id"]')).to_be_focused()
+    graph_page.keyboard.press("ArrowRight")
+    expect(graph_page.locator('[data-port="c.to"]')).to_be_focused()
+    graph_page.keyboard.press("Enter")
+    expect(graph_page.locator('[data-port="c.to"]')).to_have_attribute("aria-current", "true")
 
 
-def test_graph_search_marks_a_column_and_the_graph_is_downloaded_as_svg(shown: Page):
-    swap(shown, part(columns()))
-    shown.get_by_role("searchbox").fill("TARG")
-    expect(shown.locator('[data-port="c.to"]')).to_have_class(re.compile("found"))
-    with shown.expect_download() as download:
-        shown.get_by_role("button", name="SVG").click()
+def test_graph_search_marks_a_column_and_the_graph_is_downloaded_as_svg(graph_page: Page):
+    swap(graph_page, part(columns()))
+    graph_page.get_by_role("searchbox").fill("TARG")
+    expect(graph_page.locator('[data-port="c.to"]')).to_have_class(re.compile("found"))
+    with graph_page.expect_download() as download:
+        graph_page.get_by_role("button", name="SVG").click()
     text = Path(download.value.path()).read_text()
     assert text.startswith("<svg")
     assert "target" in text
@@ -197,7 +197,7 @@ def test_graph_search_marks_a_column_and_the_graph_is_downloaded_as_svg(shown: P
 
 
 @pytest.mark.nightly
-def test_300_datasets_with_20_columns_are_drawn_in_3_seconds(shown: Page):
+def test_300_datasets_with_20_columns_are_drawn_in_3_seconds(graph_page: Page):
     nodes = tuple(
         Node(f"n{i}", f"table_{i}", "s", LAYERS_DRAWN[i % 5], ports=tuple(Port(f"{i}.{j}", f"c{j}") for j in range(20)))
         for i in range(300)
@@ -208,7 +208,7 @@ def test_300_datasets_with_20_columns_are_drawn_in_3_seconds(shown: Page):
         if i % 5
         for j in range(20)
     )
-    swap(shown, part(Graph(nodes, edges)))
-    expect(shown.locator("[data-port]")).to_have_count(6000, timeout=60_000)
-    laid_out = shown.evaluate("performance.getEntriesByName('graph-layout').at(-1).duration")
+    swap(graph_page, part(Graph(nodes, edges)))
+    expect(graph_page.locator("[data-port]")).to_have_count(6000, timeout=60_000)
+    laid_out = graph_page.evaluate("performance.getEntriesByName('graph-layout').at(-1).duration")
     assert laid_out < 3000

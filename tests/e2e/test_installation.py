@@ -1,4 +1,4 @@
-"""Walks through a whole installation with Spark: an airport's history, and a change set from edit to sealed record."""
+"""Tests of an installation with Spark: an airport's history, and a change set from edit to sealed record."""
 
 import json
 import re
@@ -27,8 +27,8 @@ def start_load(page: Page, address: str) -> None:
     page.wait_for_url(re.compile(r"/load-runs/[^/]+/$"))
 
 
-def watch_it_finish(page: Page) -> None:
-    """The page brings the end by itself: nothing is reloaded here."""
+def expect_success(page: Page) -> None:
+    """Wait until the page shows the end of the run, without reloading it."""
     expect(page.locator("#run").get_by_role("status").first).to_have_text("succeeded", timeout=DONE_WITHIN)
 
 
@@ -45,12 +45,12 @@ def test_airport_history_is_shown_after_two_loads_in_the_browser(page: Page, ins
     installation.deliver_airports([FRANKFURT, TEMPELHOF, HEATHROW])
     sign_in(page, installation.address)
     start_load(page, installation.address)
-    watch_it_finish(page)
+    expect_success(page)
 
     renamed = (*FRANKFURT[:2], "Frankfurt Airport", *FRANKFURT[3:])
     installation.deliver_airports([renamed, HEATHROW])
     start_load(page, installation.address)
-    watch_it_finish(page)
+    expect_success(page)
     row = page.locator("#run").get_by_role("row").filter(has_text="rc_air_airport")
     expect(row.first).to_contain_text("rc_air_airport")
     ARTIFACTS.mkdir(exist_ok=True)
@@ -76,7 +76,7 @@ def test_airport_history_is_shown_after_two_loads_in_the_browser(page: Page, ins
 
 @pytest.mark.nightly
 def test_a_source_is_added_and_its_first_rows_are_shown(page: Page, installation: Installation):
-    """The guided path with a real load: from a folder with a file to its rows in rawcore."""
+    """Check the guided path with a real load, from a folder with a file to its rows in rawcore."""
     folder = installation.data_dir / "landing" / "shop"
     folder.mkdir(parents=True)
     (folder / "customers.csv").write_text("id,name\n1,Ada\n2,Ben\n")
@@ -95,18 +95,18 @@ def test_a_source_is_added_and_its_first_rows_are_shown(page: Page, installation
 
 
 def people(installation: Installation) -> dict[str, str]:
-    """Mia edits and approves, Ben approves, Olga executes, Rita rules; their tokens by name."""
+    """Create an editor (mia), two approvers (mia, ben), an operator (olga) and an admin (rita); return their tokens."""
     roles = {"mia": ("editor", "approver"), "ben": ("approver",), "olga": ("operator",), "rita": ("admin",)}
     tokens = {}
-    for name, given in roles.items():
-        chosen = [part for role in given for part in ("--role", role)]
+    for name, user_roles in roles.items():
+        chosen = [part for role in user_roles for part in ("--role", role)]
         made = installation.manage("create_user", name, *chosen, "--password", PASSWORD, "--token", "--json")
         tokens[name] = json.loads(made.stdout)["token"]
     return tokens
 
 
 def edit(installation: Installation, token: str, folder: Path) -> None:
-    """Mia's change set: a rename on a historized table, a widening, a new dataset, a retired column."""
+    """Import a change set as mia: a rename on a historized table, a widening, a new dataset, a retired column."""
     installation.manage("export_metadata", str(folder))
     routes = folder / "targets" / "rawcore" / "rc_net_route.yaml"
     described: dict[str, Any] = yaml.safe_load(routes.read_text())
@@ -131,7 +131,7 @@ def test_change_set_is_approved_executed_and_recorded(browser: Browser, installa
     tokens = people(installation)
     rita = Person(browser, installation, "rita")
     start_load(rita.page, installation.address)
-    watch_it_finish(rita.page)
+    expect_success(rita.page)
     rita.go("/policies/dev/").get_by_label("Approvals for safe").fill("1")
     rita.press("Save policy")
     expect(rita.page.get_by_text("The policy is in force")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Walk of a mart: built by the guided builder, refused by its check, repaired, approved, drawn in column lineage."""
+"""Tests of a mart: built by the guided builder, refused by its check, repaired, approved, shown in column lineage."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.spark, pytest.mark.services, pyte
 
 FRANKFURT = ("EDDF", "FRA", "Frankfurt am Main", "Frankfurt", "Hesse", "DE", "364", "50.03", "8.57", "Europe/Berlin")
 HEATHROW = ("EGLL", "LHR", "London Heathrow", "London", "England", "GB", "83.0", "51.47", "-0.45", "Europe/London")
-# Its elevation is not known.
+# Its elevation is NULL.
 TEMPELHOF = ("EDDI", "THF", "Tempelhof", "Berlin", "Berlin", "XB", "", "52.47", "13.4", "Europe/Berlin")
 
 ROLES = {"nora": ("editor",), "otto": ("approver",), "lena": ("operator", "admin")}
@@ -22,7 +22,7 @@ ROLES = {"nora": ("editor",), "otto": ("approver",), "lena": ("operator", "admin
 
 @pytest.fixture
 def at(browser: Browser, installation: Installation) -> Iterator[Callable[[str], Person]]:
-    """Nora builds, Otto approves, Lena rules and executes."""
+    """Yield a function that returns the browser of nora, otto or lena, whose roles are in ``ROLES``."""
     for name, roles in ROLES.items():
         chosen = [part for role in roles for part in ("--role", role)]
         installation.manage("create_user", name, *chosen, "--password", PASSWORD)
@@ -43,7 +43,7 @@ def load(lena: Person, dataset: str, *, ends: str) -> Page:
 
 
 def build(nora: Person, *picks: tuple[str, str, str], condition: tuple[str, str] | None = None) -> None:
-    """Choose columns of the airports, each with its function and name, and write the SELECT."""
+    """Choose columns of the airports, each with its function and name, and save the model."""
     page = nora.page
     for column, function, name in picks:
         page.get_by_role("checkbox", name=column, exact=True).check()
@@ -57,7 +57,7 @@ def build(nora: Person, *picks: tuple[str, str, str], condition: tuple[str, str]
 
 
 def report(nora: Person) -> str:
-    """Report on all changes; return the report's address."""
+    """Create a report on all changes; return its address."""
     page = nora.go("/reports/")
     if not page.get_by_role("button", name="Scan and create report").is_visible():
         page.locator("summary", has_text="Create report").click()
@@ -67,7 +67,7 @@ def report(nora: Person) -> str:
 
 
 def carry_out(otto: Person, lena: Person, address: str) -> None:
-    """Approve the report, preview and execute it."""
+    """Approve, preview and execute the report."""
     otto.go(address)
     otto.press("Approve")
     expect(otto.page.get_by_text("The report has all required approvals.")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Import of metadata in a real Chromium: by keyboard, and with a file that was edited after it was chosen."""
+"""Tests of metadata import in a real Chromium: by keyboard, and with a file that was edited after it was chosen."""
 
 import os
 import re
@@ -17,7 +17,7 @@ HEADER = "schema,dataset,column,type\n"
 
 @pytest.fixture
 def form(grid: Page) -> Page:  # noqa: F811
-    """The import page, to which the list of datasets leads."""
+    """Return the import page, opened from the list of datasets."""
     grid.goto(re.sub(r"/datasets/.*", "/datasets/", grid.url))
     grid.get_by_role("link", name="Import").click()
     grid.wait_for_url("**/import-metadata/")
@@ -33,7 +33,7 @@ def test_files_are_corrected_checked_and_imported_by_keyboard(form: Page, tmp_pa
     expect(heading).to_be_focused()
 
     file.write_text(HEADER + "bizcore,totals,day,date\n")
-    os.utime(file, (1, 1))  # a browser compares the time of a file with that of its choice
+    os.utime(file, (1, 1))  # a browser compares the modification time with that at the selection of the file
     form.get_by_role("button", name="Check files").press("Enter")
     expect(form.locator("#request-refused")).to_contain_text("totals.csv changed since you chose it.")
     expect(heading).to_have_count(0)

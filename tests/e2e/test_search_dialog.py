@@ -1,4 +1,4 @@
-"""The search dialog in a real Chromium: keys, results, and the focus afterwards."""
+"""Tests of the search dialog in a real Chromium: keys, results, and the focus afterwards."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Applied state of a dataset, as an execution leaves it."""
+"""Applied state of a dataset, as stored by an execution."""
 
 from architecture.domain.states.flat_states import as_row
 from architecture.models import AppliedDataset, Environment

@@ -20,7 +20,7 @@ from tests.factories import (
     airport_source,
 )
 
-# What describes the warehouse. Webhooks have versions, too, and their service tells the log itself.
+# Models that describe the warehouse. Webhooks have versions, too, but their service writes its own log entries.
 MODELS = [
     model
     for model in apps.get_app_config("metadata").get_models()
@@ -41,7 +41,7 @@ KINDS = {
 WHOLES = {"SourceColumn": "SourceDataset", "TargetColumn": "TargetDataset"}
 
 
-# --- what a test needs to see --------------------------------------------------------------------
+# --- entries and snapshots -----------------------------------------------------------------------
 
 
 def entries() -> list[ChangeLogEntry]:
@@ -64,18 +64,18 @@ def snapshot() -> dict[tuple[str, int], dict[str, Any]]:
 def expected(before: dict, after: dict) -> dict[tuple[str, str], set[str]]:
     """Return the changed objects with their changed fields, computed from the tables alone."""
     changed: dict[tuple[str, int], set[str]] = {}
-    for known in {*before, *after}:
-        was, now = before.get(known, {}), after.get(known, {})
-        if was == now:
+    for row_id in {*before, *after}:
+        old, new = before.get(row_id, {}), after.get(row_id, {})
+        if old == new:
             continue
-        model, pk = known
+        model, pk = row_id
         if model in LINKS:
             owned_by, field = LINKS[model]
-            owner = (OWNERS[model], (now or was)[owned_by])
+            owner = (OWNERS[model], (new or old)[owned_by])
             changed.setdefault(owner, set()).add(field)
         else:
-            differing = {name for name in {*was, *now} if was.get(name) != now.get(name)}
-            changed.setdefault(known, set()).update(differing - subjects.UNLOGGED)
+            differing = {name for name in {*old, *new} if old.get(name) != new.get(name)}
+            changed.setdefault(row_id, set()).update(differing - subjects.UNLOGGED)
     result = {}
     for (model, pk), fields in changed.items():
         row = after.get((model, pk)) or before[model, pk]
@@ -85,25 +85,26 @@ def expected(before: dict, after: dict) -> dict[tuple[str, str], set[str]]:
         elif fields:
             result.setdefault(
                 (KINDS[model], subjects.stable_key(apps.get_model("metadata", model), row)), set()
-            ).update(_as_told(fields, row))
+            ).update(_logged_names(fields, row))
     return {
-        known: {name for name in fields if _is_told(name, known, before, after)} for known, fields in result.items()
+        row_id: {name for name in fields if _has_value(name, row_id, before, after)}
+        for row_id, fields in result.items()
     }
 
 
-def _as_told(fields: set[str], row: dict) -> set[str]:
+def _logged_names(fields: set[str], row: dict) -> set[str]:
     parts = {"data_type", "length", "precision", "scale"} if "data_type" in row else set()
     return {"type" if name in parts else name.removesuffix("_id") for name in fields}
 
 
-def _is_told(name: str, known: tuple[str, str], before: dict, after: dict) -> bool:
-    """Return False for a field that is empty before and after, as a new row's description may be."""
+def _has_value(name: str, row_id: tuple[str, str], before: dict, after: dict) -> bool:
+    """Return False for a field that is empty before and after, as an empty description of a new row."""
     if name in ("type", "inputs", "pairs", "columns"):
         return True
-    model = {kind: model for model, kind in KINDS.items()}[known[0]]
+    model = {kind: model for model, kind in KINDS.items()}[row_id[0]]
     for state in (before, after):
-        for (its, _), row in state.items():
-            if its == model and subjects.stable_key(apps.get_model("metadata", model), row) == known[1]:
+        for (kind_model, _), row in state.items():
+            if kind_model == model and subjects.stable_key(apps.get_model("metadata", model), row) == row_id[1]:
                 value = row.get(name, row.get(f"{name}_id"))
                 if value not in (None, "", [], {}):
                     return True

@@ -1,4 +1,4 @@
-"""A contract for tests: ``mart.sales`` with a key, a check and a dashboard."""
+"""Contract of tests: ``mart.sales`` with a key, a check and a dashboard."""
 
 from metadata.models import QualityCheck, TargetDataset
 from metadata.services.datasets.targets import create_schema, create_target_column, create_target_dataset
@@ -9,7 +9,7 @@ BOARD = {"name": "Board", "kind": "dashboard", "owner": "Finance", "link": "http
 
 
 def sales_mart() -> TargetDataset:
-    """Describe the contract as the current actor."""
+    """Create the contract as the current actor."""
     schema = create_schema(name="mart", layer="serving")
     dataset = create_target_dataset(schema=schema, name="sales", owner="Sales", contract=True)
     create_target_column(dataset=dataset, name="day", type="date", role="business_key", key_ordinal=1, inputs=[])

@@ -1,4 +1,4 @@
-"""Lengths of texts: the same in a form, in the API and in the table."""
+"""Tests that maximum lengths of texts are the same in forms, in the API and in tables."""
 
 from typing import Any
 
@@ -31,9 +31,13 @@ PAIRS: list[tuple[type[forms.Form], type[models.Model], type[serializers.Seriali
 @pytest.mark.parametrize(("form", "model", "serializer"), PAIRS, ids=[form.__name__ for form, _, _ in PAIRS])
 def test_text_limits_are_the_same_in_form_api_and_table(form: Any, model: Any, serializer: Any) -> None:
     stored = {field.name: field.max_length for field in model._meta.fields if isinstance(field, models.CharField)}
-    taken = {name: field.max_length for name, field in serializer().fields.items() if _is_text(field)}
+    accepted = {name: field.max_length for name, field in serializer().fields.items() if _is_text(field)}
     limits = {
-        name: {field.max_length, *([taken[name]] if name in taken else []), *([stored[name]] if name in stored else [])}
+        name: {
+            field.max_length,
+            *([accepted[name]] if name in accepted else []),
+            *([stored[name]] if name in stored else []),
+        }
         for name, field in form.base_fields.items()
         if isinstance(field, forms.CharField) and not isinstance(field, TagsField)
     }

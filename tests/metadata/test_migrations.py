@@ -1,4 +1,4 @@
-"""Tests of data migrations of metadata: what they change in an installation that exists."""
+"""Tests of the effect of data migrations of metadata on an existing installation."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Python environment of the readers, separate from the product's: made once from ``requirements.txt``."""
+"""Python environment of the readers, separate from the product's: created once from ``requirements.txt``."""
 
 import json
 import shutil

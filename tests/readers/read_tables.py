@@ -1,7 +1,7 @@
 """Read every table of a JSON file in DuckDB, delta-rs and Polars; print the rows, or the error, as JSON.
 
-The file maps a name to the table's location. The answer has for each reader and name the rows, as lists in the order
-of the columns' names, or the first line of the error as text.
+The file maps a name to the table's location. The output maps each reader and name to the rows, as lists in the order
+of the columns' names, or to the first line of the error.
 """
 
 import json
@@ -39,7 +39,7 @@ def by_polars(location: str) -> list[dict]:
 def read(reader: Callable[[str], list[dict]], location: str) -> list[list[str]] | str:
     try:
         rows = reader(location)
-    except Exception as error:  # what a reader says against a table is the answer
+    except Exception as error:  # the reader's error is the result
         return str(error).splitlines()[0]
     return rows_as_text(rows)
 

@@ -1,4 +1,4 @@
-"""Rows as text, the same whichever reader they come from."""
+"""Rows as text, independent of the reader."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -12,9 +12,10 @@ def rows_as_text(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def _utc(value: datetime) -> datetime:
-    """Return an instant in UTC; one without a zone is local, and Python converts none of these near the year 10000."""
+    """Return an instant in UTC; an instant without a zone is local time."""
     if value.tzinfo is not None:
         return value.astimezone(UTC)
+    # Python's own conversion fails near the year 10000.
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
         seconds=time.mktime(value.timetuple()), microseconds=value.microsecond
     )

@@ -1,4 +1,4 @@
-"""Read every table of a JSON file in plain Spark with Delta: an answer as ``read_tables`` gives it."""
+"""Read every table of a JSON file in plain Spark with Delta; print the same output as ``read_tables``."""
 
 import json
 import sys
@@ -21,5 +21,5 @@ spark = (
     .getOrCreate()
 )
 tables = json.loads(Path(sys.argv[1]).read_text())
-found = {name: spark.read.format("delta").load(place).collect() for name, place in tables.items()}
-print(json.dumps({"Spark": {name: rows_as_text(row.asDict() for row in rows) for name, rows in found.items()}}))
+rows_by_name = {name: spark.read.format("delta").load(place).collect() for name, place in tables.items()}
+print(json.dumps({"Spark": {name: rows_as_text(row.asDict() for row in rows) for name, rows in rows_by_name.items()}}))

@@ -1,7 +1,7 @@
-"""Readers of the warehouse's tables, by kind of table and by what was done to it, with the real libraries.
+"""Tests of other readers of the warehouse's tables, by kind and change of the table, with the real libraries.
 
-``docs/use/read_tables.md`` shows the matrix, which is read from there and held against what the libraries do, by
-night. By day the libraries read tables for open readers to which everything was done.
+By night the matrix in ``docs/use/read_tables.md`` is compared with the results of the libraries. By day the libraries
+read tables for open readers after all changes.
 """
 
 import json
@@ -39,7 +39,7 @@ DAY = [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, 9)]
 
 
 class Typed(Dataset):
-    """Dataset whose raw table has types, as one of a Parquet source."""
+    """Dataset whose raw table has typed columns, as of a Parquet source."""
 
     @property
     def raw_state(self) -> DatasetState:
@@ -49,16 +49,16 @@ class Typed(Dataset):
         return KINDS[kind](self.raw_state if kind == "raw" else self.state)
 
     def change(self, *changes: str) -> None:
-        """Change every table, then add its own rows once more."""
+        """Change every table, then insert its own rows again."""
         alterations = {RENAME: {"v": {"name": "w"}}, WIDENING: {"n": {"type": "bigint"}}}
         altered = {name: fact for change in changes for name, fact in alterations.get(change, {}).items()}
         specs = [self.spec(kind) for kind in KINDS]
-        wanted = [
+        changed = [
             replace(spec, columns=tuple(replace(column, **altered.get(column.name, {})) for column in spec.columns))
             for spec in specs
         ]
         observed = {spec.key: self.table(spec).observe() for spec in specs}
-        planned = plan_steps(wanted, observed, readers=self.readers)
+        planned = plan_steps(changed, observed, readers=self.readers)
         assert {step.table.key for step in planned} == ({spec.key for spec in specs} if altered else set())
         assert steps.execute(self.spark, self.warehouse, planned, self._record), self.events
         for spec in specs:
@@ -68,7 +68,7 @@ class Typed(Dataset):
             self.spark.sql(f"INSERT INTO {name} SELECT * FROM {name}")
 
     def open_later(self) -> None:
-        """Give every table the features that some libraries lack, then drop them as a report with open readers does."""
+        """Enable table features that some libraries lack, then drop them as a report with open readers does."""
         specs = [self.spec(kind) for kind in KINDS]
         for spec in specs:
             name = self.table(spec).sql_name
@@ -109,7 +109,7 @@ class Tables:
         self.note(item, readers, changes[-1])
 
     def note(self, item: Typed, readers: str, change: str) -> None:
-        """Note location and rows of each table."""
+        """Record location and rows of each table."""
         for kind in KINDS:
             table = item.table(item.spec(kind))
             name = f"{readers}|{kind}|{change}"

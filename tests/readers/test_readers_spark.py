@@ -1,4 +1,4 @@
-"""A loaded warehouse read by DuckDB, by plain Spark, and by ``manage.py sql``."""
+"""Tests that read a loaded warehouse by DuckDB, by plain Spark, and by ``manage.py sql``."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory) -> Iterator[Installation]:
-    """Installation with one loaded dataset, a view over its history, a viewer and a steward, and a worker."""
+    """Yield an installation with one loaded dataset, a view over its history, a viewer and a steward, and a worker."""
     folder = tmp_path_factory.mktemp("readers") / "data"
     folder.mkdir()
     made = make_installation(folder, PRIVATE)

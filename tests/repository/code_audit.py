@@ -1,8 +1,8 @@
-"""Audits of ``make audit``: bandit on our code, pip-audit on the pinned packages.
+"""Audits of ``make audit``: bandit on the project's code, pip-audit on the pinned packages.
 
-Findings end it with 1. An exception stands in pyproject.toml with its reason; one that fits nothing any
-more is a finding, too. Where nobody can be asked about packages (no network), that is said plainly, and
-is no finding: a machine without a network must be able to run the tests.
+The exit code is 1 if there are findings. Exceptions are in pyproject.toml with their reasons; an exception that
+matches no finding is itself a finding. An unreachable package index is reported but is no finding, because a machine
+without a network must be able to run the tests.
 """
 
 import json
@@ -18,7 +18,7 @@ ROOMS = ("elevata", "metadata", "architecture", "loader")
 SECONDS = 900
 
 
-class Ran(NamedTuple):
+class Output(NamedTuple):
     """Output and exit code of a program."""
 
     code: int
@@ -26,28 +26,28 @@ class Ran(NamedTuple):
     err: str
 
 
-class Asked(NamedTuple):
-    """Findings, a line each, and what could not be asked."""
+class AuditResult(NamedTuple):
+    """Findings of an audit, a line each, and the reason if it could not run."""
 
     findings: list[str]
-    unasked: str = ""
+    error: str = ""
 
 
-Run = Callable[[Sequence[str]], Ran]
+Run = Callable[[Sequence[str]], Output]
 
 
-def run(command: Sequence[str]) -> Ran:
-    """Run a program of the environment; one that takes too long has not answered."""
+def run(command: Sequence[str]) -> Output:
+    """Run a program of the environment; a timeout counts as no output."""
     program = str(Path(sys.executable).with_name(command[0]))
     try:
         done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        return Ran(-1, "", f"{command[0]} did not end within {SECONDS} seconds")
-    return Ran(done.returncode, done.stdout, done.stderr)
+        return Output(-1, "", f"{command[0]} did not end within {SECONDS} seconds")
+    return Output(done.returncode, done.stdout, done.stderr)
 
 
 def exceptions(pyproject: str) -> dict[str, dict[str, str]]:
-    """Tool to exception to reason. ValueError for one without a reason."""
+    """Return the reasons by tool and exception. Raise ValueError for an exception without a reason."""
     known = tomllib.loads(pyproject).get("tool", {}).get("elevata", {}).get("audit", {})
     for tool, excepted in known.items():
         for name, reason in excepted.items():
@@ -56,12 +56,12 @@ def exceptions(pyproject: str) -> dict[str, dict[str, str]]:
     return {"bandit": known.get("bandit", {}), "packages": known.get("packages", {})}
 
 
-def ask_bandit(excepted: Mapping[str, str], run: Run = run) -> Asked:
-    """Findings of bandit, of medium severity and above; exceptions are named ``path:test``."""
-    ran = run(["bandit", "--quiet", "--recursive", *ROOMS, "--severity-level", "medium", "--format", "json"])
-    document = _document(ran)
+def ask_bandit(excepted: Mapping[str, str], run: Run = run) -> AuditResult:
+    """Return bandit's findings of medium severity and above; exceptions are named ``path:test``."""
+    output = run(["bandit", "--quiet", "--recursive", *ROOMS, "--severity-level", "medium", "--format", "json"])
+    document = _document(output)
     if document is None:
-        return Asked([f"bandit did not work: {_last_line(ran.err)}"])
+        return AuditResult([f"bandit did not work: {_last_line(output.err)}"])
     names = [f"{result['filename'].removeprefix('./')}:{result['test_id']}" for result in document["results"]]
     lines = [
         f"{result['filename']}:{result['line_number']} {result['test_id']} {result['issue_text']}"
@@ -69,15 +69,15 @@ def ask_bandit(excepted: Mapping[str, str], run: Run = run) -> Asked:
         if name not in excepted
     ]
     broken = [f"{error['filename']}: {error['reason']}" for error in document["errors"]]
-    return Asked([*lines, *broken, *_unused(excepted, names)])
+    return AuditResult([*lines, *broken, *_unused(excepted, names)])
 
 
-def ask_about_packages(excepted: Mapping[str, str], run: Run = run) -> Asked:
-    """Known vulnerabilities of the packages that are installed, as pip-audit finds them."""
-    ran = run(["pip-audit", "--local", "--progress-spinner", "off", "--timeout", "15", "--format", "json"])
-    document = _document(ran)
+def ask_about_packages(excepted: Mapping[str, str], run: Run = run) -> AuditResult:
+    """Return known vulnerabilities of the installed packages, as reported by pip-audit."""
+    output = run(["pip-audit", "--local", "--progress-spinner", "off", "--timeout", "15", "--format", "json"])
+    document = _document(output)
     if document is None:
-        return Asked([], f"pip-audit could not ask about packages: {_last_line(ran.err)}")
+        return AuditResult([], f"pip-audit could not ask about packages: {_last_line(output.err)}")
     known = {
         (package["name"], row["id"], *row.get("aliases", ())): f"{package['name']} {package['version']}: {row['id']}, "
         f"mended in {', '.join(row['fix_versions']) or 'no version yet'}"
@@ -86,16 +86,16 @@ def ask_about_packages(excepted: Mapping[str, str], run: Run = run) -> Asked:
     }
     lines = [line for names, line in known.items() if not set(names[1:]) & set(excepted)]
     ids = [name for names in known for name in names[1:]]
-    return Asked([*lines, *_unused(excepted, ids)])
+    return AuditResult([*lines, *_unused(excepted, ids)])
 
 
 def _unused(excepted: Mapping[str, str], names: Sequence[str]) -> list[str]:
     return [f"the exception {name} fits nothing any more: take it out" for name in sorted(set(excepted) - set(names))]
 
 
-def _document(ran: Ran) -> dict[str, Any] | None:
+def _document(output: Output) -> dict[str, Any] | None:
     try:
-        read = json.loads(ran.out)
+        read = json.loads(output.out)
     except json.JSONDecodeError:
         return None
     return read if isinstance(read, dict) else None
@@ -108,9 +108,9 @@ def _last_line(text: str) -> str:
 
 def main() -> int:
     excepted = exceptions((ROOT / "pyproject.toml").read_text())
-    asked = [ask_bandit(excepted["bandit"]), ask_about_packages(excepted["packages"])]
-    findings = [line for answer in asked for line in answer.findings]
-    for line in [*findings, *(f"NOT ASKED: {answer.unasked}" for answer in asked if answer.unasked)]:
+    results = [ask_bandit(excepted["bandit"]), ask_about_packages(excepted["packages"])]
+    findings = [line for result in results for line in result.findings]
+    for line in [*findings, *(f"NOT ASKED: {result.error}" for result in results if result.error)]:
         print(line)
     print(f"audit: {len(findings)} finding{'' if len(findings) == 1 else 's'}")
     return 1 if findings else 0

@@ -1,4 +1,4 @@
-"""Tables of the documentation that are written from the code; after a change, print them into their pages."""
+"""Tables of the documentation that are generated from the code; after a change, print them into their pages."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def code_list(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-# How files of each format are read, and where the types of their columns come from.
+# Reader of each format, and the origin of the types of its columns.
 READERS = {
     formats.CSV: ("Spark, by records", "inferred from every value"),
     formats.FIXED: ("Spark, by lines", "inferred from every value"),

@@ -1,4 +1,4 @@
-"""Codes of expected errors, read from the sources: where a code is raised, its message and its hint.
+"""Codes of expected errors, read from the sources: where a code is raised, its messages and its hints.
 
 An error is a call of a class below ``ProductError``, a tuple (code, message, hint) that becomes one, or an entry of a
 table of codes. Codes, messages and hints are literals or names of constants; parts that are computed show as ``…``.
@@ -21,12 +21,12 @@ _FORMATTED = re.compile(r"…(?:\s*…)+")
 
 @dataclass
 class Raised:
-    """Code with every message and hint that the sources give it."""
+    """Code with all its messages and hints in the sources."""
 
     code: str
     messages: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
-    # Of a response whose status is not that of a class.
+    # Status of a response that is not the status of its class.
     status: int | None = None
 
 
@@ -180,12 +180,12 @@ def parts_of(name: str, call: ast.Call, module: Module, given: Arguments | None 
     if initialiser is None:
         inherited = dict(zip(("code", "message"), positional, strict=False)) | named
         return inherited if base == BASE else parts_of(base, call, module, given)
-    taken = _defaults(initialiser, home) | dict(zip(_names(initialiser), positional, strict=False)) | named
+    arguments = _defaults(initialiser, home) | dict(zip(_names(initialiser), positional, strict=False)) | named
     calls = (node for node in ast.walk(initialiser) if isinstance(node, ast.Call))
     inner = next(call for call in calls if ast.unparse(call.func) == "super().__init__")
     if base != BASE:
-        return parts_of(base, inner, home, taken)
-    return {key: value for key, value in taken.items() if key == "message"}
+        return parts_of(base, inner, home, arguments)
+    return {key: value for key, value in arguments.items() if key == "message"}
 
 
 def _names(function: ast.FunctionDef) -> list[str]:
@@ -206,7 +206,7 @@ def _class_code(name: str) -> Part | None:
     return None
 
 
-# Functions and classes that take the parts of an error besides the error classes, with the order of their arguments.
+# Other functions and classes with the parts of an error as arguments, in this order.
 _CARRIERS = {
     "FaultClass": ("code", "", "", "message", "", "hint"),
     "MalformedRecord": ("code", "message", "hint"),
@@ -233,7 +233,7 @@ _TEXTS_OF_PROBLEMS = ("elevata.audit.services.chain", "_SIGNATURES")
 _TABLE_OF_CODES = ("architecture.domain.refusals", "CODES")
 
 
-# Keyword arguments of an error response that is no error class.
+# Keyword arguments of error responses without an error class.
 _RESPONSE = ("status", "title", "detail", "code")
 
 
@@ -310,7 +310,7 @@ Assignments = list[tuple[int, str, ast.expr]]
 def _nodes_with_locals(
     tree: ast.AST, module: Module, assigned: Assignments | None = None
 ) -> Iterator[tuple[ast.AST, Module]]:
-    """Yield every node with its module, where variables of its function have the values assigned last before it."""
+    """Yield every node with its module, in which variables of its function have the last values assigned before it."""
     for node in ast.iter_child_nodes(tree):
         known = _assignments(node) if isinstance(node, ast.FunctionDef) else assigned
         if known and isinstance(node, ast.Call | ast.Return | ast.Assign):
@@ -322,7 +322,7 @@ def _nodes_with_locals(
 
 
 def _assignments(function: ast.FunctionDef) -> Assignments:
-    """Return line, name and value of the variables that a function assigns, except those made of themselves."""
+    """Return line, name and value of the variables that a function assigns, except those assigned from themselves."""
     lines: Assignments = []
     for node in ast.walk(function):
         match node:

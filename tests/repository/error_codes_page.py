@@ -61,7 +61,7 @@ _BY_FAMILY = {
     "Response": "Correct the request.",
     "Problem": "Compare with a backup: database or file was changed outside of elevata, or the audit key differs.",
 }
-# Meanings of codes whose messages are made elsewhere than where they are raised.
+# Meanings of codes whose messages are computed elsewhere than where they are raised.
 MEANINGS = {
     "BLOCKED": "Changes of the dataset's structure wait for a decision of a user.",
     "DATASETS_FAILED": "Datasets of the load run failed, each for the reason on the run's page.",
@@ -125,7 +125,7 @@ def _row(entry: Raised, family: str, status: int) -> str:
 
 
 def meaning(entry: Raised) -> str:
-    """Return the messages of the sources as sentences; empty if all of their parts are computed."""
+    """Return the messages of the sources as sentences; an empty text if all parts are computed."""
     return _listed(entry.messages)
 
 
@@ -142,7 +142,7 @@ def _listed(texts: list[str]) -> str:
 
 def _sentence(text: str) -> str:
     plain = text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("`", "'")
-    # A command or a name stays as it is typed.
+    # Commands and names keep their case.
     begin = plain[:1].upper() if plain.split(" ")[0].rstrip(",;:.").isalpha() else plain[:1]
     return begin + plain[1:] + ("" if plain.endswith((".", "?", "!")) else ".")
 

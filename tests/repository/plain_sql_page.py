@@ -101,7 +101,7 @@ def _code(statements: list[str]) -> str:
 
 
 def _span(statement: str) -> str:
-    """Return a statement as code of Markdown; one with backticks needs two around it."""
+    """Return a statement as code of Markdown, between double backticks if it contains one."""
     text = " ".join(statement.split()).replace("|", "\\|")
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 

@@ -1,7 +1,7 @@
-"""Contract for import-linter that lists the allowed imports of a room (package), as in the design document.
+"""Contract type for import-linter that lists the allowed imports of a room (package), as in the design document.
 
-The table is in docs/understand/design.md. import-linter's own contracts list forbidden imports and so miss
-new ones. Here, of the project's own rooms, only the listed ones may be imported.
+The table is in docs/understand/design.md. import-linter's own contracts list forbidden imports, so they miss new
+ones. By this contract a room may import only the listed rooms of the project.
 """
 
 import sys
@@ -46,7 +46,7 @@ class RoomContract(Contract):
             output.print_error(f"{self.room}: {breach}")
 
 
-# Rooms inside another room; every other module belongs to the room of its top-level package.
+# Rooms inside another room; each other module belongs to the room of its top-level package.
 INNER = {
     "metadata.domain": "metadata.domain",
     "architecture.domain": "architecture.domain",

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from tests.repository.code_audit import ROOT, Ran, ask_about_packages, ask_bandit, exceptions
+from tests.repository.code_audit import ROOT, Output, ask_about_packages, ask_bandit, exceptions
 
 
 def answers(document: Any = None, err: str = "", code: int = 0):
     out = "" if document is None else json.dumps(document)
-    return lambda _: Ran(code, out, err)
+    return lambda _: Output(code, out, err)
 
 
 VULNERABLE = {
@@ -33,26 +33,26 @@ def test_exception_matches_any_alias_of_a_vulnerability(name: str):
 
 
 def test_audit_without_a_network_reports_that_no_package_was_checked():
-    asked = ask_about_packages({}, answers(err="Traceback…\nConnectionError: no route to host\n", code=1))
-    assert asked.findings == []
-    assert asked.unasked.endswith("ConnectionError: no route to host")
+    result = ask_about_packages({}, answers(err="Traceback…\nConnectionError: no route to host\n", code=1))
+    assert result.findings == []
+    assert result.error.endswith("ConnectionError: no route to host")
 
 
 def test_a_finding_of_bandit_names_its_place():
-    asked = ask_bandit({}, answers({"results": [FOUND], "errors": []}))
-    assert asked.findings == ["./elevata/x.py:7 B608 SQL by hand"]
+    result = ask_bandit({}, answers({"results": [FOUND], "errors": []}))
+    assert result.findings == ["./elevata/x.py:7 B608 SQL by hand"]
 
 
 def test_excepted_finding_of_bandit_is_ignored():
-    asked = ask_bandit(
+    result = ask_bandit(
         {"elevata/x.py:B608": "names are quoted by one function"}, answers({"results": [FOUND], "errors": []})
     )
-    assert asked.findings == []
+    assert result.findings == []
 
 
 def test_unused_exception_is_a_finding():
-    asked = ask_bandit({"elevata/y.py:B608": "it was there once"}, answers({"results": [], "errors": []}))
-    assert asked.findings == ["the exception elevata/y.py:B608 fits nothing any more: take it out"]
+    result = ask_bandit({"elevata/y.py:B608": "it was there once"}, answers({"results": [], "errors": []}))
+    assert result.findings == ["the exception elevata/y.py:B608 fits nothing any more: take it out"]
 
 
 def test_failure_of_bandit_is_a_finding():

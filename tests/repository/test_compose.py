@@ -1,7 +1,7 @@
 """Tests that every name in docker-compose.yml and the Dockerfile exists in the project.
 
 No container is started: each name is checked against its definition, so that a renamed command, variable or
-port is found here and not at the first start.
+port fails here instead of at the first start.
 """
 
 import importlib
@@ -34,7 +34,7 @@ SETTINGS = "".join(
     for name in ("settings.py", "core/data_folder.py", "accounts/single_sign_on_provider.py")
 )
 
-# What the images themselves document.
+# Variables that the images document.
 IMAGE_VARIABLES = {"POSTGRES_DB", "POSTGRES_USER", "POSTGRES_PASSWORD"}
 DEFAULT_PORTS = {"postgres": 5432, "redis": 6379}
 
@@ -120,8 +120,8 @@ def test_compose_services_set_only_known_variables(name):
 
 
 def test_variables_of_compose_are_in_the_example():
-    asked = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
-    assert sorted(asked - EXAMPLE_VARIABLES) == []
+    variables = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    assert sorted(variables - EXAMPLE_VARIABLES) == []
 
 
 def test_example_lists_exactly_the_variables_of_settings_and_compose():
@@ -131,7 +131,7 @@ def test_example_lists_exactly_the_variables_of_settings_and_compose():
 
 
 def test_first_layer_of_the_image_has_every_module_of_set_up(tmp_path):
-    """Set-up runs in a layer of its own, before the code is copied."""
+    """Check the modules of set-up, which runs in a separate layer before the code is copied."""
     layer = DOCKERFILE.split("RUN python3 -m elevata.bootstrap", 1)[0]
     for line in re.findall(r"^COPY (?:--\S+ )*(.+)$", layer, re.M):
         *sources, target = line.split()

@@ -22,21 +22,21 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded, pyt
 LOG = ChangeLogEntry._meta.db_table
 
 
-def djangos_way() -> None:
+def flush() -> None:
     call_command("flush", verbosity=0, interactive=False)
 
 
-def not_again() -> None:
+def fail_on_flush() -> None:
     pytest.fail("emptied Django's way, although deleting rows is enough")
 
 
-def asked(statement: str) -> None:
+def execute(statement: str) -> None:
     """Run an SQL statement, because the models refuse some writes themselves."""
     with connection.cursor() as cursor:
         cursor.execute(statement)
 
 
-def everything() -> dict[str, list[tuple]]:
+def all_rows() -> dict[str, list[tuple]]:
     return {table: rows_of(table) for table in tables_with_rows(all_tables())}
 
 
@@ -44,7 +44,7 @@ def everything() -> dict[str, list[tuple]]:
 def emptier() -> Emptier:
     """Return an Emptier that has recorded the state of the empty database."""
     emptier = Emptier()
-    emptier(djangos_way)
+    emptier(flush)
     return emptier
 
 
@@ -53,46 +53,46 @@ def air() -> System:
 
 
 def test_cleanup_deletes_written_rows(emptier: Emptier) -> None:
-    empty = everything()
+    empty = all_rows()
     air()
-    emptier(not_again)
-    assert everything() == empty
+    emptier(fail_on_flush)
+    assert all_rows() == empty
 
 
 def test_append_only_rows_are_guarded_again_afterwards(emptier: Emptier) -> None:
     air()
-    emptier(not_again)
+    emptier(fail_on_flush)
     air()
     with pytest.raises(DatabaseError, match="append-only"):
-        asked(f'DELETE FROM "{LOG}"')
+        execute(f'DELETE FROM "{LOG}"')
 
 
 def test_cleanup_restores_permanent_rows_deleted_by_a_test(emptier: Emptier) -> None:
     names = set(Group.objects.values_list("name", flat=True))
     Group.objects.all().delete()
-    emptier(djangos_way)
+    emptier(flush)
     assert set(Group.objects.values_list("name", flat=True)) == names
 
 
 def test_cleanup_restores_a_trigger_dropped_by_a_test(emptier: Emptier) -> None:
     name = trigger_names(connection.vendor)[0]
-    asked(f'DROP TRIGGER {name} ON "{LOG}"' if connection.vendor == "postgresql" else f'DROP TRIGGER "{name}_{LOG}"')
-    emptier(djangos_way)
+    execute(f'DROP TRIGGER {name} ON "{LOG}"' if connection.vendor == "postgresql" else f'DROP TRIGGER "{name}_{LOG}"')
+    emptier(flush)
     air()
     with pytest.raises(DatabaseError, match="append-only"):
-        asked(f"UPDATE \"{LOG}\" SET actor = 'x'")
+        execute(f"UPDATE \"{LOG}\" SET actor = 'x'")
 
 
 # --- row_cache ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_cache, "_REMEMBERED", {})
+def empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_cache, "_CACHE", {})
 
 
 @pytest.fixture
-def made(nothing_remembered: None, emptier: Emptier) -> Callable[[], System]:
+def cached_system(empty_cache: None, emptier: Emptier) -> Callable[[], System]:
     """Return a function that returns a cached system, and fails if it has to be created twice."""
     before: list[System] = []
 
@@ -105,53 +105,55 @@ def made(nothing_remembered: None, emptier: Emptier) -> Callable[[], System]:
     return lambda: remembered("air", make)
 
 
-def test_cached_rows_are_restored_exactly(made: Callable[[], System], emptier: Emptier) -> None:
-    made()
-    first = everything()
-    emptier(not_again)
-    made()
-    assert everything() == first
+def test_cached_rows_are_restored_exactly(cached_system: Callable[[], System], emptier: Emptier) -> None:
+    cached_system()
+    first = all_rows()
+    emptier(fail_on_flush)
+    cached_system()
+    assert all_rows() == first
 
 
-def test_restored_object_can_be_changed_and_saved(made: Callable[[], System], emptier: Emptier) -> None:
-    made()
-    emptier(not_again)
-    again = made()
+def test_restored_object_can_be_changed_and_saved(cached_system: Callable[[], System], emptier: Emptier) -> None:
+    cached_system()
+    emptier(fail_on_flush)
+    again = cached_system()
     again.name = "Airports"
     again.save()
     assert System.objects.get(short_name="air").name == "Airports"
 
 
-def test_changes_of_a_test_to_a_cached_object_are_not_cached(made: Callable[[], System], emptier: Emptier) -> None:
-    made().name = "Mine"
-    emptier(not_again)
-    assert made().name == "Air"
+def test_changes_of_a_test_to_a_cached_object_are_not_cached(
+    cached_system: Callable[[], System], emptier: Emptier
+) -> None:
+    cached_system().name = "Mine"
+    emptier(fail_on_flush)
+    assert cached_system().name == "Air"
 
 
-def test_cached_rows_are_created_again_over_other_rows(made: Callable[[], System], emptier: Emptier) -> None:
-    made()
-    emptier(not_again)
+def test_cached_rows_are_created_again_over_other_rows(cached_system: Callable[[], System], emptier: Emptier) -> None:
+    cached_system()
+    emptier(fail_on_flush)
     create_system(name="Sea", short_name="sea")
     with pytest.raises(MetadataError, match="It was made before"):
-        made()
+        cached_system()
 
 
-def test_cached_changes_of_rows_are_repeated(nothing_remembered: None) -> None:
+def test_cached_changes_of_rows_are_repeated(empty_cache: None) -> None:
     system = air()
 
     def rename() -> None:
         assert System.objects.get(pk=system.pk).name == "Air"
         System.objects.filter(pk=system.pk).update(name=next(names))
 
-    names = iter(["Sea"])  # a second run of the services would end the test
+    names = iter(["Sea"])  # a second run of the services would fail the test
     remembered("renamed", rename)
     System.objects.filter(pk=system.pk).update(name="Air")
     remembered("renamed", rename)
     assert System.objects.get().name == "Sea"
 
 
-def test_removed_rows_of_append_only_tables_are_not_remembered(nothing_remembered: None) -> None:
+def test_removed_rows_of_append_only_tables_are_not_remembered(empty_cache: None) -> None:
     air()
     with triggers_lifted():
-        remembered("emptied", lambda: asked(f'DELETE FROM "{LOG}"'))
-    assert row_cache._REMEMBERED == {}
+        remembered("emptied", lambda: execute(f'DELETE FROM "{LOG}"'))
+    assert row_cache._CACHE == {}

@@ -1,4 +1,4 @@
-"""The live server of a test is left when its requests have been answered."""
+"""Tests that the live server stops only after its requests have been answered."""
 
 import socket
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ SECONDS = 10
 
 
 class Served(BaseRequestHandler):
-    """Connection whose only request begins and ends when the server's events are set; a request may be missing."""
+    """Connection whose only request, if any, begins and ends when the server's events are set."""
 
     server: "Server"
 

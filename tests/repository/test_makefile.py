@@ -16,7 +16,7 @@ TARGETS = (
 
 
 def make(*arguments: str) -> str:
-    # A make that runs these tests hands its own flags to its children.
+    # A make that runs these tests passes its own flags to its child processes.
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     done = subprocess.run(["make", *arguments], cwd=ROOT, env=clean, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

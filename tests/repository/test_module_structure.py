@@ -10,7 +10,7 @@ import pytest
 from elevata.bootstrap.places import ROOT
 from tests.repository.test_vocabulary import PRODUCT, modules, tree_of
 
-# A longer module with a second subject is to be two modules. Headings within a class group the methods of one subject.
+# A longer module with a second subject must be split. Headings within a class group the methods of one subject.
 MAX_LINES_WITH_HEADINGS = 150
 # Django reads all settings from one module; its headings are groups of settings.
 EXEMPT = {"elevata/settings.py"}

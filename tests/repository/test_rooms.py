@@ -15,7 +15,7 @@ OURS = {"root_packages": ["metadata", "loader"]}
 
 
 def test_every_room_follows_its_import_contract():
-    """In a process of its own: it switches off the loggers of the one it runs in."""
+    """Check in a separate process, because import-linter disables the loggers of its process."""
     program = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([program, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

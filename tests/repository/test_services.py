@@ -84,7 +84,7 @@ def test_the_number_of_examples_reaches_the_tests(tmp_path):
 def test_missing_server_fails_the_session_with_a_hint(tmp_path):
     done = run_pytest(tmp_path, mode="postgres_redis", PATH=str(tmp_path))
     assert done.returncode == 4
-    # Debian keeps PostgreSQL's programs off the path, so it is Redis that is not found.
+    # Debian's PostgreSQL is not on PATH anyway, so Redis is the missing program.
     assert "is not installed - make test installs what is missing" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Status columns: each has a CHECK of its values in the database."""
+"""Tests that each status column has a CHECK constraint of its values in the database."""
 
 from collections.abc import Iterator
 

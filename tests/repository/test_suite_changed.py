@@ -1,4 +1,4 @@
-"""Tests of ``make test-changed``: which test files a change reaches."""
+"""Tests of ``make test-changed``: selection of the test files that a change affects."""
 
 import grimp
 import pytest

@@ -1,4 +1,4 @@
-"""Tests of the distribution of test files: Spark's at one end, the others at the other, none split."""
+"""Tests of the distribution of test files: Spark's at the front, the others at the back, each whole."""
 
 from types import SimpleNamespace
 

@@ -15,11 +15,12 @@ EVERY_TEST = Pass("all", "not nothing")
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a suite of its own, run by the same runner and recorded by the same plugin."""
+    """Return a project with its own suite, run by the same runner and recorded by the same plugin."""
     options = "addopts = -p xdist.plugin -p tests.suite.plugin\nmarkers = nothing"
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{options}\n")
     monkeypatch.setenv("PYTHONPATH", str(run.ROOT))
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # None of the others is needed, and each takes time.
+    # Other plugins are not needed, and loading them takes time.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     return tmp_path

@@ -23,8 +23,8 @@ def test_every_guarantee_names_its_test():
     assert [guarantee for guarantee, tests in rows if not _TEST.search(tests)] == []
 
 
-# Beginnings of the remaining risks that no test of the product can show: they are about other programs, about the
-# time between two moments, or about what an administrator did before.
+# Beginnings of the remaining risks that tests of the product cannot show: risks of other programs, of timing, or of
+# earlier acts of an administrator.
 _BEYOND_TESTS = (
     "change rows and restore them while",
     "lower the number of repetitions",
@@ -46,7 +46,7 @@ _BEYOND_TESTS = (
 def test_every_remaining_risk_names_its_test_or_is_beyond_tests():
     risks = re.findall(r"^\* (.+)$", MODEL.partition("## Left open")[2], re.M)
     untested = [risk for risk in risks if not _TEST.search(risk)]
-    # Each risk by its beginning, or as a whole if it has none of these.
+    # Each risk by its beginning, or its whole text if it has none of these beginnings.
     beginnings = [next(filter(risk.startswith, _BEYOND_TESTS), risk) for risk in untested]
     assert sorted(beginnings) == sorted(_BEYOND_TESTS)
 

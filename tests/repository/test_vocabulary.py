@@ -14,7 +14,7 @@ from elevata.bootstrap.places import ROOT
 
 FOLDERS = ("elevata", "metadata", "architecture", "loader", "bench", "tests")
 QUESTION = re.compile(r"(what|whether|how|who|whose|whom|which|where|when|why)\b", re.IGNORECASE)
-# Participles and stray verbs say what happened to a thing, not what it is.
+# Participles and stray verbs describe an event, not a thing.
 BANNED_MODULES = {
     *("described", "found", "gone", "hashed", "holding", "kept", "looked", "making", "noted", "noting"),
     *("parsed", "shown", "telling", "touched", "undone", "looks", "followed", "rehearsed", "drifting"),
@@ -77,7 +77,7 @@ BANNED_NAMES = re.compile(
 )
 
 
-# Where a string goes on in the next line.
+# Continuation of a string in the next line.
 CONTINUED = re.compile(r"""["']\s*\n\s*[bfr]*["']""")
 
 
@@ -129,12 +129,12 @@ def test_banned_words_are_found():
     ]
 
 
-# First words of a phrase that describes a result instead of telling what the function does.
+# First words of a phrase that describes the result instead of the action.
 FRAGMENT = re.compile(
     r"[^A-Za-z]|[a-z]|(A|An|All|As|Each|Every|Everything|False|For|If|Its|Names|None|Nothing|Of|One|Only|That|The|Their"
     r"|Those|True|Until|With|Without|Keys|Columns|Tables|Rows|Returns|Returned|Raises|Yields|Writes)\b"
 )
-# Words of docstrings and comments that have a settled term or a plainer one (docs: people are users).
+# Words of docstrings and comments with a settled or plainer alternative (docs: people are users).
 PRIVATE_WORDS = re.compile(
     r"\b(people|somebody|anybody|everybody|whoever|whom|came to|comes to|goes by|looked (?!up)|governed|rehears\w+"
     r"|way back|taken back|put out of use|gone quiet|(has|is|are) told"

@@ -35,7 +35,7 @@ def names(wheel) -> set[str]:
 
 
 def tracked(*folders: str) -> list[str]:
-    """Return the files of the folders that git knows or that are new, without ignored ones."""
+    """Return the tracked and new files of the folders, without ignored ones."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *folders]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     return [name for name in listed if (ROOT / name).is_file()]
@@ -84,7 +84,7 @@ def test_wheel_declares_the_console_command(wheel):
 
 
 class Installed:
-    """The unpacked wheel, run with the packages of this environment and a home of its own."""
+    """Unpacked wheel, run with the packages of this environment and a separate home folder."""
 
     def __init__(self, wheel: Path, folder: Path):
         self.site, self.home = folder / "site", folder / "home"
@@ -93,8 +93,8 @@ class Installed:
             packed.extractall(self.site)
 
     def run(self, code: str, **variables: str) -> str:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ELEVATA_", "XDG_"))}
-        environment = {**kept, "HOME": str(self.home), "PYTHONPATH": str(self.site), **variables}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ELEVATA_", "XDG_"))}
+        environment = {**inherited, "HOME": str(self.home), "PYTHONPATH": str(self.site), **variables}
         environment.pop("DATABASE_URL", None)
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=self.home, env=environment, capture_output=True, text=True
@@ -154,9 +154,11 @@ print(get_template("base.html").origin.name, finders.find("vendor/htmx/htmx.min.
 def test_wheel_runs_the_demo_in_a_fresh_environment(wheel, tmp_path, extras):
     venv.create(tmp_path / "env", with_pip=True)
     program = tmp_path / "env" / "bin"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ELEVATA_", "XDG_", "DATABASE_"))}
-    # The home stays, since pip's configuration may be there.
-    environment = {**kept, "XDG_DATA_HOME": str(tmp_path / "share"), "ELEVATA_DATA_DIR": str(tmp_path / "data")}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("ELEVATA_", "XDG_", "DATABASE_"))
+    }
+    # HOME is kept, since pip's configuration may be there.
+    environment = {**inherited, "XDG_DATA_HOME": str(tmp_path / "share"), "ELEVATA_DATA_DIR": str(tmp_path / "data")}
 
     def run(*words: str | Path) -> str:
         done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Tests that workflows, hooks and the contributing guide name what exists."""
+"""Tests that names in workflows, hooks and the contributing guide exist."""
 
 import re
 import subprocess
@@ -39,7 +39,7 @@ def test_workflow_declares_its_permissions_and_a_time_limit(path):
     assert all(job["timeout-minutes"] for job in workflow["jobs"].values())
 
 
-def test_hooks_are_local_and_their_programs_come_by_set_up():
+def test_hooks_are_local_and_set_up_installs_their_programs():
     repositories = yaml.safe_load(HOOKS.read_text())["repos"]
     assert {repository["repo"] for repository in repositories} == {"local"}
     programs = {hook["entry"].split()[0] for repository in repositories for hook in repository["hooks"]}

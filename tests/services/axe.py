@@ -8,7 +8,7 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Page
 from elevata.bootstrap.places import TEST_VENDOR
 
 AXE = TEST_VENDOR / "axe" / "axe.min.js"
-# WCAG 2.2 A and AA, and what axe's makers hold to be good practice.
+# WCAG 2.2 A and AA, and axe's rules of good practice.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 GRAVE = ("serious", "critical")
 _ANSWERS = re.compile(r"status of (409|422)")
@@ -20,7 +20,7 @@ _RUN = """async only => {
             check => check.message).join("; ").slice(0, 200))]);
 }"""
 
-# What can be used, is seen, and is not part of a group that the arrow keys go through.
+# Visible controls, except those in groups with arrow-key navigation.
 _USABLE = """
     const usable = () => [...document.querySelectorAll(
         "a[href], button, input, select, textarea, summary, [tabindex]")].filter(one => {
@@ -88,18 +88,18 @@ _UNREACHED = (
 }"""
 )
 
-# Two frames: one may be under way already.
+# Two frames, because the first may be in progress already.
 _DRAWN = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(window.__rounds))))"
 _MOST_STOPS = 3000
 
 
 def sideways(page: Page) -> int:
-    """By how many pixels the page could be scrolled sideways."""
+    """Return the number of pixels by which the page scrolls sideways."""
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
 def accessible_faults(page: Page, *, rules: list[str] | None = None) -> list[str]:
-    """Return axe's serious and critical findings; ``rules`` instead of all of them."""
+    """Return axe's serious and critical findings, of ``rules`` or of all rules."""
     only = {"type": "rule", "values": rules} if rules else {"type": "tag", "values": RULES}
     violations = page.evaluate(_RUN, only)
     return [f"{impact} {rule}: {node}" for impact, rule, nodes in violations if impact in GRAVE for node in nodes]
@@ -114,20 +114,20 @@ def unseen_focus(page: Page) -> list[str]:
 def unreached_by_tab(page: Page) -> list[str]:
     """Return the elements that the Tab key does not reach in one pass through the page.
 
-    Some pages draw what one comes to, and take away what one has left. Where anything is missing, the walk goes
-    on, slowly enough to be drawn for, until a whole round comes to nothing new.
+    Some pages draw elements when the focus approaches, and remove others. If any element is missing, further passes
+    wait for the drawing after each key, until a whole pass reaches no new element.
     """
     for _ in range(page.evaluate(_WATCH) + 3):
         page.keyboard.press("Tab")
-    known = 0
-    while (missing := page.evaluate(_UNREACHED)) and (now := page.evaluate("window.__visited.size")) > known:
-        known = now
-        _one_round(page)
+    visited = 0
+    while (missing := page.evaluate(_UNREACHED)) and (reached := page.evaluate("window.__visited.size")) > visited:
+        visited = reached
+        _press_through_page(page)
     return missing
 
 
-def _one_round(page: Page) -> None:
-    """On until the first stop comes again, or for as long as the longest page may take."""
+def _press_through_page(page: Page) -> None:
+    """Press Tab until the first stop has the focus again, at most as often as the longest page may need."""
     rounds = page.evaluate("window.__rounds")
     for _ in range(_MOST_STOPS):
         page.keyboard.press("Tab")
@@ -137,22 +137,22 @@ def _one_round(page: Page) -> None:
 
 @dataclass
 class Complaints:
-    """Messages of the browser while pages are shown: errors, refusals of the content policy.
+    """Error messages of the browser while pages are shown, including violations of the content policy.
 
-    That a form was refused or met another's change (409, 422) is an answer to a person, no complaint.
+    Responses with 409 and 422 are expected answers to forms, not errors.
     """
 
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def watch(self, context: BrowserContext) -> "Complaints":
-        context.on("console", self._heard)
-        context.on("weberror", lambda problem: self.said.append(str(problem.error)))
+        context.on("console", self._record)
+        context.on("weberror", lambda problem: self.messages.append(str(problem.error)))
         return self
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _record(self, message: ConsoleMessage) -> None:
         if message.type == "error" and not _ANSWERS.search(message.text):
-            self.said.append(f"{message.text} {message.location.get('url', '')}")
+            self.messages.append(f"{message.text} {message.location.get('url', '')}")
 
     def take(self) -> list[str]:
-        taken, self.said = self.said, []
-        return taken
+        messages, self.messages = self.messages, []
+        return messages

@@ -1,4 +1,4 @@
-"""A real Chromium for tests of pages: one browser a session, a fresh context a test."""
+"""Chromium for tests of pages: one browser a session, a new context for each test."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from elevata.bootstrap.programs import chromium
 ARTIFACTS = Path(__file__).resolve().parents[1] / "artifacts"
 OUTCOME = pytest.StashKey[dict[str, pytest.TestReport]]()
 
-# Headless, and without the errands a browser runs on its own: the tests need no other site.
+# Headless, and without background requests of the browser: the tests need no other site.
 FLAGS = [
     "--headless",
     "--disable-gpu",
@@ -27,14 +27,14 @@ FLAGS = [
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """The system's Chromium."""
+    """Yield the system's Chromium."""
     program = chromium()
     if program is None:
         pytest.fail("Chromium is not installed - make test installs it, or set CHROMIUM_PATH")
     # Chromium's sandbox cannot be set up by root; these tests only show it our own pages.
     flags = FLAGS + (["--no-sandbox"] if os.geteuid() == 0 else [])
-    # Playwright's loop runs in this thread, and Django takes that for asynchronous code and would
-    # refuse the tests their database.
+    # Playwright's event loop runs in this thread, so Django would refuse database access as from
+    # asynchronous code.
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
     try:
@@ -51,12 +51,12 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page in a context of its own; a failed test leaves a screenshot in tests/artifacts."""
+    """Yield a page in a new context; save a screenshot in tests/artifacts if the test fails."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    opened = context.new_page()
-    yield opened
+    tab = context.new_page()
+    yield tab
     if any(report.failed for report in request.node.stash.get(OUTCOME, {}).values()):
         ARTIFACTS.mkdir(exist_ok=True)
         name = re.sub(r"[^\w.-]+", "_", request.node.nodeid)
-        opened.screenshot(path=ARTIFACTS / f"{name}.png", full_page=True)
+        tab.screenshot(path=ARTIFACTS / f"{name}.png", full_page=True)
     context.close()

@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 def self_signed(folder: Path) -> tuple[Path, Path]:
-    """Write a certificate for 127.0.0.1 and localhost, signed by itself, and its key; return both files."""
+    """Write a self-signed certificate for 127.0.0.1 and localhost, and its key; return both files."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     hosts = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])

@@ -33,12 +33,12 @@ _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SECONDS = 20
 # Spark's resolver leaves Scala's library out, since Spark has it.
 _CLASSPATH = f"{JARS}/*:{next((Path(pyspark.__file__).parent / 'jars').glob('scala-library-2.13.*.jar'))}"
-# Topics that the user may not read begin with this.
+# Prefix of the topics that the user may not read.
 CLOSED = "closed"
 
 
 class Broker:
-    """Running broker at ``port``; ``sign_in_port`` needs a user, and the broker names it ``localhost`` there."""
+    """Running broker at ``port``; ``sign_in_port`` requires sign-in, and its advertised host is ``localhost``."""
 
     def __init__(self, folder: Path) -> None:
         if not JARS.is_dir():
@@ -58,7 +58,7 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def create(self, topic: str, partitions: int = 1) -> str:
-        """Create a topic of a name of its own; return the name."""
+        """Create a topic with a unique name; return the name."""
         name = f"{topic}-{uuid4().hex[:8]}"
         return self.create_again(name, partitions)
 
@@ -74,7 +74,7 @@ class Broker:
     def grow(self, topic: str, partitions: int) -> None:
         wait_for(self._admin.create_partitions([NewPartitions(topic, partitions)])[topic])
         self._wait_until_known(topic, partitions)
-        self._producer = self._new_producer()  # the old one knows the old number
+        self._producer = self._new_producer()  # the existing producer has cached the old number
 
     def expire(self, topic: str, before: int, partition: int = 0) -> None:
         """Delete the messages before an offset, as retention does."""
@@ -105,11 +105,11 @@ class Broker:
         producer.commit_transaction(_SECONDS) if commit else producer.abort_transaction(_SECONDS)
 
     def stop(self) -> None:
-        del self._admin, self._producer  # they would try to connect, and say so, until the process ends
+        del self._admin, self._producer  # otherwise they try to connect, and log that, until the process ends
         self._server.stop()
 
     def _wait_until_known(self, topic: str, partitions: int) -> None:
-        """Wait until the broker's metadata have the topic with so many partitions, each with a leader."""
+        """Wait until the broker's metadata lists the topic with so many partitions, each with a leader."""
 
         def is_known() -> bool:
             described = self._admin.list_topics(timeout=_SECONDS).topics.get(topic)
@@ -119,7 +119,7 @@ class Broker:
         wait_until(is_known, _SECONDS)
 
     def _new_producer(self) -> Producer:
-        # Without idempotence a message that is sent again, as of a topic that is still being made, may pass another.
+        # Without idempotence, retries (for example while a topic is being created) may reorder messages.
         return Producer({"bootstrap.servers": self.address, "linger.ms": 5, "enable.idempotence": True})
 
     def _close_topics(self) -> None:
@@ -182,7 +182,7 @@ class Broker:
 
 @contextmanager
 def running_broker() -> Iterator[Broker]:
-    """Start a broker, and stop it with everything that it stored."""
+    """Yield a running broker; stop it and remove its data at the end."""
     folder = Path(tempfile.mkdtemp(prefix="elevata-test-"))
     try:
         broker = Broker(folder)
@@ -216,7 +216,7 @@ def _bytes(value: object) -> bytes | None:
 
 
 def event(op: str, row: dict | None, lsn: int, *, before: dict | None = None, at: int = 0, schema: bool = True) -> dict:
-    """Return a change event: ``row`` is that after the change, or before a delete."""
+    """Return a change event; ``row`` is the row after the change, or before a delete."""
     is_delete = op == "d"
     payload = {
         "before": row if is_delete else before,

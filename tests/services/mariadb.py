@@ -18,7 +18,7 @@ _USER = "mysql"
 
 
 def start_mariadb(folder: Path, statements: Iterable[str]) -> Server:
-    """Start a server in ``folder`` that runs ``statements`` as it starts; it listens on the loopback address only."""
+    """Start a server in ``folder`` that runs ``statements`` first; it listens on the loopback address only."""
     program, install = shutil.which("mariadbd") or "/usr/sbin/mariadbd", shutil.which("mariadb-install-db")
     if install is None or not Path(program).exists():
         raise ServerProblem("MariaDB is not installed")
@@ -57,7 +57,7 @@ def start_mariadb(folder: Path, statements: Iterable[str]) -> Server:
 
 
 def _user() -> str | None:
-    """Return the user of the server: Debian's own for root, since MariaDB refuses to run as root; else None."""
+    """Return the operating-system user of the server: Debian's under root, because MariaDB refuses root; else None."""
     if os.geteuid() != 0:
         return None
     try:

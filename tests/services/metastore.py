@@ -1,4 +1,4 @@
-"""A Hive metastore server on a private PostgreSQL, with the schema that its own SchemaTool makes.
+"""Hive metastore server on a private PostgreSQL, with the schema that its own SchemaTool creates.
 
 The server's distribution comes from Maven by its coordinates, resolved by the Ivy that Spark ships, once per
 environment. It has all but Hadoop's classes, which Spark's jars have.
@@ -29,7 +29,7 @@ VERSION = "4.0.1"
 SERVER = "hive-standalone-metastore-server"
 _FETCHED_WITHIN = 300.0
 _SCHEMA_WITHIN = 120.0
-# Spark's client of Hive 4: the one that Spark ships asks this server for calls that it does not have any more.
+# Spark's client of Hive 4: the client that Spark ships calls functions that this server has removed.
 _CLIENT = ("hive-common", "hive-exec", "hive-metastore", "hive-serde")
 _HIVE = "org.apache.hadoop.hive.metastore"
 _DEPENDENCIES = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
@@ -44,7 +44,7 @@ _DEPENDENCIES = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy
   </dependencies>
 </ivy-module>
 """
-# Jars that stay away: those whose versions must fit Spark's, and Spark's own copies of Hive.
+# Excluded jars: those whose versions must fit Spark's, and Spark's own copies of Hive.
 _NOT_OF_HIVE = ("log4j-", "slf4j-")
 _NOT_OF_SPARK = ("hive-", "spark-", "datanucleus-", "derby")
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
@@ -76,14 +76,14 @@ class Metastore:
 
     @property
     def client_jars(self) -> str:
-        """Jars of Spark's client, as Spark takes them: Hive's own, and what these need."""
+        """Return the jars of Spark's metastore client as a Spark setting: Hive's own, and their dependencies."""
         beneath = [f"{_SPARK_JARS}/{name}.jar" for name in ("commons-*", "http*", "javax.servlet-api-*")]
         jars = [f"{self._home}/client/*.jar", *beneath, f"{self._home}/lib/*.jar"]
         return ",".join(f"file://{jar}" for jar in jars)
 
     @property
     def variables(self) -> dict[str, str]:
-        """Variables of an installation that publishes here."""
+        """Return the environment variables of an installation that publishes to this metastore."""
         return {
             "ELEVATA_CATALOG": self.uri,
             "ELEVATA_METASTORE_VERSION": VERSION,
@@ -144,7 +144,7 @@ def _jars(folder: Path, *, but: tuple[str, ...]) -> list[str]:
 
 @contextmanager
 def running_metastore() -> Iterator[Metastore]:
-    """Start a metastore, and stop it with everything that it stored."""
+    """Yield a running metastore; stop it and remove its data at the end."""
     folder = Path(tempfile.mkdtemp(prefix="elevata-test-"))
     try:
         metastore = Metastore(folder)
@@ -176,7 +176,7 @@ def _distribution() -> Path:
         home.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=home.parent) as folder:
             fetched = _fetch(Path(folder))
-            if not home.is_dir():  # another session was quicker
+            if not home.is_dir():  # another session has created it meanwhile
                 fetched.rename(home)
     return home
 

@@ -1,7 +1,7 @@
-"""Clock of processes that a test moves, while the machine's own clock stays.
+"""Adjustable clock for started processes; the machine's own clock does not change.
 
-The processes load a library that answers all questions for the time of day; monotonic clocks stay. Python, Java and
-SQLite ask it. The library is compiled by the machine's C compiler.
+The processes load a library that replaces all functions for the time of day, as used by Python, Java and SQLite;
+monotonic clocks do not change. The library is compiled by the machine's C compiler.
 """
 
 import os
@@ -30,7 +30,7 @@ class MovedClock:
         return {"LD_PRELOAD": str(self._library), "ELEVATA_TEST_CLOCK": str(self._file)}
 
     def move(self, seconds: int) -> None:
-        """Set the clock to the machine's time and so many seconds; they may be negative."""
+        """Set the clock's offset from the machine's time in seconds, which may be negative."""
         written = self._file.with_suffix(".new")
         written.write_text(str(seconds))
         os.replace(written, self._file)

@@ -1,4 +1,4 @@
-"""A real S3 server, and a gate before it that lets a test refuse requests as a store does."""
+"""S3 server behind a proxy, by which a test can refuse requests as a store does."""
 
 import base64
 import hashlib
@@ -47,14 +47,14 @@ class ObjectStore:
             f"s3proxy.identity={ACCESS_KEY}\ns3proxy.credential={SECRET_KEY}\n"
             f"jclouds.provider=filesystem-nio2\njclouds.filesystem.basedir={self.folder}\n"
         )
-        # Its libraries need a newer version of these annotations than the one that some of them bring.
+        # The server's libraries need a newer version of these annotations than some of them depend on.
         first = next(_SERVER_JARS.glob("*jackson-annotations-*.jar"))
         java = Path(java_home() or "/usr", "bin", "java")
         words = [java, "-cp", f"{first}:{_SERVER_JARS}/*", "org.gaul.s3proxy.Main", "--properties", self._properties]
         return [str(word) for word in words]
 
     def put(self, key: str, content: str) -> None:
-        """Put an object as a client does: only then it has the tag of its content."""
+        """Upload an object by the API, because only then it has an entity tag."""
         path, date = f"/{BUCKET}/{key}", formatdate(usegmt=True)
         signed = hmac.new(SECRET_KEY.encode(), f"PUT\n\n\n{date}\n{path}".encode(), hashlib.sha1).digest()
         headers = {"Date": date, "Authorization": f"AWS {ACCESS_KEY}:{base64.b64encode(signed).decode()}"}
@@ -68,7 +68,7 @@ class ObjectStore:
 
     @contextmanager
     def refusing(self, status: int, code: str, *, after_writes: int = 0) -> Iterator[None]:
-        """Answer every request with an error of S3, once so many writes have passed."""
+        """Answer every request with an S3 error after so many writes."""
         self._gate.left, self._gate.refusal = after_writes, (status, code)
         try:
             yield
@@ -97,7 +97,7 @@ class _Gate(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Pass a request on as it is, its signed Host header included, or refuse it."""
+    """Proxy that forwards a request unchanged, including its signed Host header, or refuses it."""
 
     protocol_version = "HTTP/1.1"
     server: _Gate

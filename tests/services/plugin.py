@@ -17,7 +17,7 @@ DATABASE = {"db", "transactional_db", "live_server", "django_db_setup"}
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, None, None]:
-    """Start the session; a wrapper, so that it comes before every other plugin's own doing."""
+    """Start the session; a wrapper, so that it runs before the hooks of all other plugins."""
     known = early_config.known_args_namespace
     if not (known.help or known.version):
         session = Session()
@@ -31,7 +31,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def _only_hands_out(config: pytest.Config) -> bool:
-    """Return True if this process hands its tests to others (``-n 2``), each of which has its own servers."""
+    """Return True if this process distributes its tests to others (``-n 2``), each of which has its own servers."""
     return bool(getattr(config.known_args_namespace, "numprocesses", None)) and "PYTEST_XDIST_WORKER" not in os.environ
 
 
@@ -42,13 +42,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_report_header() -> str:
-    """Say what this run is about: the same tests mean something else on another store."""
+    """Return the mode of the services for the report's header."""
     return f"services: {mode()}"
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the session; ``atexit`` does it if pytest does not come this far."""
+    """Stop the session; ``atexit`` does it if pytest ends before."""
     session = config.stash.get(SESSION, None)
     if session is not None:
         session.stop()

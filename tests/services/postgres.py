@@ -1,4 +1,4 @@
-"""A private PostgreSQL cluster: fast because it need not survive a crash, gone after the session."""
+"""Private PostgreSQL cluster of a test session: fast because it need not survive a crash."""
 
 import os
 import pwd
@@ -25,7 +25,7 @@ _QUICK = {
 
 
 def start_postgres(folder: Path) -> tuple[Server, str]:
-    """Start a cluster in ``folder``; returns it and the URL of an empty database in it."""
+    """Start a cluster in ``folder``; return it and the URL of an empty database in it."""
     programs = postgres_bin()
     if programs is None:
         raise ServerProblem("PostgreSQL is not installed")
@@ -33,7 +33,7 @@ def start_postgres(folder: Path) -> tuple[Server, str]:
     folder.mkdir()
     if user:
         shutil.chown(folder, user, user)
-        folder.parent.chmod(0o711)  # so that this user gets through to its own folder
+        folder.parent.chmod(0o711)  # so that this user can reach its own folder
     _call(
         [programs / "initdb", "--pgdata", folder / "data", "--username", DATABASE, "--auth", "trust"]
         + ["--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync"],
@@ -58,7 +58,7 @@ def start_postgres(folder: Path) -> tuple[Server, str]:
 
 
 def _user() -> str | None:
-    """PostgreSQL refuses to run as root; Debian's package brings a user for it."""
+    """Return the operating-system user of the server: Debian's under root, which PostgreSQL refuses; else None."""
     if os.geteuid() != 0:
         return None
     try:

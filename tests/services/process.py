@@ -1,4 +1,4 @@
-"""Starting a server for the length of a test session, and making sure that it ends with it."""
+"""Server processes of a test session, which end with it."""
 
 import contextlib
 import ctypes
@@ -16,11 +16,11 @@ _STARTS_WITHIN = 30.0
 
 
 class ServerProblem(Exception):
-    """A server did not start; the message says what it said."""
+    """Failure to start a server, with the server's output as the message."""
 
 
 class Server:
-    """One server process on a loopback port of its own."""
+    """Server process on a free loopback port."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Server:
         self.port, self._process = self._start()
 
     def _start(self) -> tuple[int, subprocess.Popen]:
-        """Start on a free port; another process may take the port first, so it is tried again."""
+        """Start on a free port; try again if another process takes the port first."""
         for _ in range(_ATTEMPTS):
             port = free_port()
             process = self._start_on(port)
@@ -74,16 +74,16 @@ class Server:
         self._process.wait()
 
     def start_again(self) -> None:
-        """Start the server on the port and with the data that it had."""
+        """Start the server again with its port and data."""
         deadline = time.monotonic() + _STARTS_WITHIN
-        while (process := self._start_on(self.port)) is None:  # what is left of a killed one may be in the way
+        while (process := self._start_on(self.port)) is None:  # the killed process may still block the port
             if time.monotonic() > deadline:
                 raise ServerProblem(f"{self.name} did not start again:\n{self.log.read_text(errors='replace')[-2000:]}")
             time.sleep(0.2)
         self._process = process
 
     def stop(self) -> None:
-        """Ask the server to end, then insist."""
+        """Terminate the server; kill it if it does not end in time."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(self._stop_signal)
         try:
@@ -94,19 +94,19 @@ class Server:
 
 
 def as_user(user: str | None) -> dict:
-    """Arguments for subprocess to run as another user of the machine."""
+    """Return arguments for subprocess to run as another user of the machine."""
     return {"user": user, "group": user, "extra_groups": []} if user else {}
 
 
 def free_port() -> int:
-    """A loopback port that nothing listens on right now."""
+    """Return a free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def _die_with_parent(signal_number: signal.Signals) -> Callable[[], None]:
-    """Have the kernel stop the server when pytest is killed and cannot clean up itself."""
+    """Return a function that lets the kernel signal the server when pytest dies without cleaning up."""
     libc = ctypes.CDLL(None)
     parent = os.getpid()
 

@@ -1,4 +1,4 @@
-"""A private Redis that writes nothing to disk."""
+"""Private Redis of a test session that writes nothing to disk."""
 
 import signal
 import socket
@@ -9,7 +9,7 @@ from tests.services.process import Server, ServerProblem
 
 
 def start_redis(folder: Path) -> tuple[Server, str]:
-    """Start a server working in ``folder``; returns it and its URL."""
+    """Start a server in ``folder``; return it and its URL."""
     program = redis_server()
     if program is None:
         raise ServerProblem("Redis is not installed")

@@ -3,12 +3,12 @@
 ELEVATA_TEST_SERVICES chooses:
 
 * ``postgres_redis`` (default): a private PostgreSQL and a private Redis. If one is not installed,
-  the session fails and says so; nothing is skipped.
+  the session fails with an error; no test is skipped.
 * ``embedded``: SQLite and the filesystem broker in the session's data folder.
 * ``none``: the same defaults, for tests that need neither a server nor a worker.
 
-In every mode the session has a data folder of its own, and what the shell has set for the
-product is put aside: a test run never touches a developer's data, and means the same everywhere.
+In every mode the session has its own data folder, and the product's variables of the shell are
+ignored: a test run never touches a developer's data, and is the same everywhere.
 """
 
 import atexit
@@ -30,7 +30,7 @@ _EXAMPLES = "_EXAMPLES"
 
 
 def mode() -> str:
-    """The chosen mode."""
+    """Return the chosen mode."""
     chosen = os.environ.get(CHOICE) or MODES[0]
     if chosen not in MODES:
         raise ServerProblem(f"{CHOICE} must be one of {', '.join(MODES)}, not {chosen}")
@@ -38,7 +38,7 @@ def mode() -> str:
 
 
 class Session:
-    """The session's folder and servers; ``stop`` takes everything away again."""
+    """Folder and servers of a test session; ``stop`` removes them."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="elevata-test-"))
@@ -47,13 +47,13 @@ class Session:
         atexit.register(self.stop)
 
     def start(self, *, with_servers: bool = True) -> None:
-        """Point the product's variables to this session's folder and servers."""
+        """Start the servers, and set the product's variables to this session's folder and servers."""
         chosen = mode()
         for name in list(os.environ):
             of_tests = name == CHOICE or name.endswith(_EXAMPLES)
             if name in _PRODUCT or (name.startswith("ELEVATA_") and not of_tests):
                 del os.environ[name]
-        # Modules are compiled once, not by each of the many processes that a run consists of.
+        # Modules are compiled once, not by each process of a run.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         sys.dont_write_bytecode = False
         os.environ["ELEVATA_DATA_DIR"] = str(self.folder / "data")

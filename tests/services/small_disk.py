@@ -20,7 +20,7 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[SmallDisk]:
-    """Mount a file system of so many megabytes while the block runs. Raise ServerProblem if the machine cannot."""
+    """Mount a file system of so many megabytes for the block. Raise ServerProblem if the machine cannot."""
     folder.mkdir()
     _run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0700", "tmpfs", str(folder))
     try:

@@ -1,4 +1,4 @@
-"""Test files that a change reaches: by imports, by folder for conftest files, templates and files of other kinds."""
+"""Selection of the test files that a change affects: by imports, or by folder for conftest files and templates."""
 
 import subprocess
 from collections.abc import Collection, Iterable
@@ -17,7 +17,7 @@ _PAGES = {
 
 
 def reached_files(root: Path) -> tuple[str, ...]:
-    """Return the test files that the checkout's changes reach.
+    """Return the test files that the checkout's changes affect.
 
     Changes are those since the last commit; without any, those of the last commit.
     """
@@ -42,14 +42,14 @@ def reached(changed: Iterable[str], tests: Collection[str], graph: grimp.ImportG
 
 
 def _importers(file: str, graph: grimp.ImportGraph) -> set[str]:
-    """Return the files of a module and of all that import it; a module that is gone has none."""
+    """Return the files of a module and of all that import it; a deleted module has none."""
     module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     modules = {module, *graph.find_downstream_modules(module)} if module in graph.modules else {module}
     return {f"{name.replace('.', '/')}.py" for name in modules}
 
 
 def _folder(path: PurePosixPath) -> str:
-    """Return the folder of the tests that show a file that nothing imports."""
+    """Return the folder of the tests of a file that no module imports."""
     if path.name == "conftest.py":
         return str(path.parent)
     if path.parts[0] == "templates" and len(path.parts) > 2:

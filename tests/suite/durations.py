@@ -1,4 +1,4 @@
-"""Durations and outcomes of tests: kept by each run, read by ``order`` and ``run``."""
+"""Durations and outcomes of tests: written by each run, read by ``order`` and ``run``."""
 
 import json
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Self
 import pytest
 
 CACHE_KEY = "elevata/durations"
-# The first mark that a test has decides its kind.
+# The first of these marks decides a test's kind.
 _KINDS = {"servers": "servers", "browser": "browser", "spark": "Spark", "database": "database"}
 _PURE = "pure"
 _SLOWEST_FILES = 10
@@ -34,7 +34,7 @@ def stored_durations(config: pytest.Config) -> dict[str, float]:
 
 @dataclass
 class Outcomes:
-    """Seconds and kind of each test of a run, the tests that failed, and those left out when the time was over.
+    """Seconds and kind of each test of a run, failed tests, and tests left out because the time was over.
 
     Seconds include set-up and teardown.
     """
@@ -46,7 +46,7 @@ class Outcomes:
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Return the outcomes that a run has written; none if it ended before."""
+        """Return the outcomes that a run has written; empty if it ended early."""
         return cls(**json.loads(file.read_text())) if file.is_file() else cls()
 
     def add(self, report: pytest.TestReport) -> None:
@@ -64,7 +64,7 @@ class Recorder:
     def __init__(self, file: str | None) -> None:
         self._file = Path(file) if file else None
         self._outcomes = Outcomes()
-        # The list of the scheduling, which fills it.
+        # Shared with the scheduling, which fills it.
         self.left_out: list[str] = self._outcomes.left_out
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

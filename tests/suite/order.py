@@ -17,13 +17,13 @@ from xdist.workermanage import WorkerController
 
 from tests.suite.durations import file_of
 
-# About how many seconds a test takes that no run has measured yet, by what it needs.
+# Estimated seconds of a test that no run has measured yet, by its kind.
 _SPARK, _BROWSER = 4.0, 3.0
 _COMMITTING, _WITH_DATABASE, _PURE = 0.6, 0.2, 0.02
 
 
 def estimated_seconds(item: pytest.Item) -> float:
-    """Estimate how long a test takes: by its mark ``takes``, else by what it needs."""
+    """Estimate the duration of a test: by its mark ``takes``, else by its kind."""
     if estimate := item.get_closest_marker("takes"):
         return float(estimate.kwargs["seconds"])
     spark, browser = item.get_closest_marker("spark"), item.get_closest_marker("browser")
@@ -54,9 +54,9 @@ def spark_first(items: Sequence[pytest.Item], measured: Mapping[str, float]) -> 
 
 
 class TwoEndedScheduling(LoadScopeScheduling):
-    """Whole files for processes: from the front of the queue for the first one, from its back for all others.
+    """Scheduling of whole files: from the front of the queue for the first process, from its back for all others.
 
-    After ``until`` (seconds since 1970) no further file is begun; ``left_out`` has the tests of those that were not.
+    After ``until`` (seconds since 1970) no further file is started; ``left_out`` has the tests of the remaining files.
     """
 
     def __init__(self, config: pytest.Config, log: Producer | None = None, until: float = math.inf) -> None:

@@ -13,7 +13,7 @@ from tests.suite.tiers import is_at_a_door
 # Marks of tests that need more than a database of any kind.
 _OTHER_NEEDS = ("spark", "browser", "services", "servers")
 _RECORDER = "recorder"
-# Files of which a test with a database was collected.
+# Files with a collected test that uses the database.
 _BEGUN = pytest.StashKey[set[str]]()
 
 
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark tests with a database at a door, and those of them that are not the first one of their file."""
+    """Mark tests of interfaces that use a database, and those of them that are not the first one of their file."""
     file = file_of(item.nodeid)
     if not is_at_a_door(file) or not item.get_closest_marker("database"):
         return
@@ -47,7 +47,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the chosen tests, and order them where processes share them."""
+    """Deselect other tests, and order the rest if several processes run them."""
     if chosen := config.getoption("--only"):
         ids = set(json.loads(Path(chosen).read_text()))
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])

@@ -1,4 +1,4 @@
-"""Run a part of the suite, as the Makefile names them.
+"""Runs of parts of the suite, as named in the Makefile.
 
 A part is one or more passes, each a run of pytest in two processes. Tests that failed are run once more at the end,
 alone. A test that passes then is named as unstable in the last lines, and the part has passed. Tests that were left out
@@ -25,9 +25,9 @@ from tests.suite.tiers import is_at_a_door
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = "ELEVATA_TEST_SERVICES"
 PROCESSES = "2"
-# Time (epoch) after which a run begins no further file, so that it ends before the time of CI does.
+# Time (epoch) after which a run starts no further file, so that it ends before CI's time limit.
 UNTIL = "TESTS_UNTIL"
-# Chance does not break so many tests: they are not run again.
+# So many failures are not random: the tests are not run again.
 MOST_SECOND_TRIES = 40
 CHANGED = "changed"
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5
@@ -37,14 +37,14 @@ _BY_NIGHT = {"ELEVATA_EXAMPLES": "night"}
 
 @dataclass(frozen=True)
 class Pass:
-    """One run of pytest: the tests with these marks, on these services."""
+    """Run of pytest: the tests with these marks, on these services."""
 
     name: str
     marks: str
     services: str = "postgres_redis"
     environment: Mapping[str, str] = field(default_factory=dict)
-    # Only files that contain this word, and those at doors if ``doors`` is set, can hold tests of the pass: the others
-    # need not be collected.
+    # Only files that contain this word, and those of interfaces if ``doors`` is set, can have tests of the pass; the
+    # others need not be collected.
     word: str = ""
     doors: bool = False
     chosen: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Pass:
 _EMBEDDED = "(embedded or embedded_only) and not (services or servers)"
 _EMBEDDED_BY_DAY = "(embedded or embedded_only or door) and not (services or servers or nightly)"
 
-# make test takes all tests that are quick by their kind, and those of Spark and of the browser that are marked core.
+# make test runs all tests of quick kinds, and those of Spark and of the browser that are marked core.
 _QUICK = "(core or not (spark or browser)) and not full"
 _BY_DAY = "not (nightly or servers or embedded_only or door)"
 
@@ -115,7 +115,7 @@ class Result:
     failed: list[str] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
-    # Exit code of a pass that ended in another way than by its tests: interrupted, or with an error of pytest.
+    # Exit code of a pass that was interrupted or ended with an error of pytest.
     broken: int = _PASSED
 
     def add(self, outcomes: Outcomes) -> None:

@@ -1,9 +1,10 @@
-"""Tests that ``make test`` leaves to ``make test-full``, or runs on SQLite alone, without a mark of their own.
+"""Tests that ``make test`` leaves to ``make test-full``, or runs on SQLite only, by their files.
 
-Services state the rules. Pages, REST, commands and attacks repeat them at the doors, for every role and every kind of
-wrong input, which takes most of the time of all tests with a database. Of each file of these, ``make test`` runs the
-first test and those marked ``core``. By day they run on SQLite, which takes half the time of PostgreSQL for the same
-pages: services and selectors show the queries on PostgreSQL. ``make test-nightly`` runs the doors on PostgreSQL.
+Tests of services check the rules. Tests of interfaces (pages, REST, commands, attacks; the mark is ``door``) check them
+again for every role and every kind of wrong input, which takes most of the time of all tests with a database.
+``make test`` runs the first test of each of these files and those marked ``core``. By day they run on SQLite, which
+takes half the time of PostgreSQL for the same pages, because tests of services and selectors run the queries on
+PostgreSQL. ``make test-nightly`` runs them on PostgreSQL.
 """
 
 from pathlib import PurePosixPath
@@ -14,7 +15,7 @@ _APPS_OF_PAGES = {"web", "accounts", "comments", "lists", "notifications", "ops"
 
 
 def is_at_a_door(file: str) -> bool:
-    """Return True for a test file of pages, REST, commands or attacks, by its folder or its name."""
+    """Return True for a test file of an interface (pages, REST, commands, attacks), by its folder or its name."""
     folders, name = PurePosixPath(file).parts[1:-1], PurePosixPath(file).name
     if folders[:1] == ("elevata",) and _APPS_OF_PAGES & set(folders[1:2]):
         return True

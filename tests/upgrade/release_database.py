@@ -1,7 +1,7 @@
 """Control database of a release, for the upgrade test: ``python -m tests.upgrade.release_database`` writes it.
 
-It is written once, when the version is set, and never again: ``<version>.sql`` is the database, with rows of every
-app, and ``<version>.json`` has the digests of the migrations that made it. Later releases migrate it.
+It is written only once, when the version is set: ``<version>.sql`` is the database, with rows of every app, and
+``<version>.json`` has the digests of its migrations. Later releases migrate it.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from elevata.core.installation import version
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).resolve().parent
 PACKAGES = ("elevata", "metadata", "architecture", "loader")
-# Signs the change log of these databases only.
+# Key that seals the change log of these databases only.
 AUDIT_KEY = "only-for-databases-of-the-upgrade-test"
 PASSWORD = "only-for-the-upgrade-test"
 USER = "ada"

@@ -56,7 +56,7 @@ def upgraded(request, tmp_path_factory) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_there_is_a_database_of_the_first_release():
+def test_database_of_the_first_release_exists():
     assert "0.9.0" in RELEASES
 
 

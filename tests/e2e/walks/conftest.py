@@ -1,6 +1,6 @@
-"""The product served to a real Chromium, beside a database that the test fills.
+"""Fixtures of walks: the product served to a real Chromium, on a database that the test fills.
 
-No Spark: what workers do is done by the tests' warehouse that obeys.
+Walks need no Spark: the simulated warehouse of the tests does the work of workers.
 """
 
 import re
@@ -17,7 +17,7 @@ from pytest_django import live_server_helper
 from tests.services.axe import Complaints, sideways
 from tests.services.browser import ARTIFACTS
 
-# Beside Spark on two cores an answer takes its time; what is wrong stays wrong.
+# A response can be slow while Spark uses both cores.
 expect.set_options(timeout=30_000)
 
 WIDTHS = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
@@ -25,19 +25,19 @@ WIDTHS = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "heig
 
 @pytest.fixture(autouse=True)
 def plain_names_of_static_files(settings) -> None:
-    """As they lie in static/: what was collected before may be older."""
+    """Serve the files of static/, because collected copies may be older."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = settings.STORAGES | {"staticfiles": plain}
 
 
 @pytest.fixture
 def site(transactional_db: None, live_server: live_server_helper.LiveServer) -> str:
-    """The address of the product, over the test's own database."""
+    """Return the address of the product, served on the test's database."""
     return live_server.url
 
 
 def let_in(context: BrowserContext, site: str, user: User) -> None:
-    """Signed in, without the form."""
+    """Sign the user in without the form."""
     client = Client()
     client.force_login(user)
     name = configured.SESSION_COOKIE_NAME
@@ -45,7 +45,7 @@ def let_in(context: BrowserContext, site: str, user: User) -> None:
 
 
 class Walker:
-    """Somebody at a browser of their own; takes pictures on the way."""
+    """User with a separate browser context, who uses the keyboard and takes pictures."""
 
     def __init__(self, browser: Browser, site: str, width: str, name: str, user: User | None) -> None:
         self.context = browser.new_context(viewport=WIDTHS[width], reduced_motion="reduce")
@@ -72,21 +72,21 @@ class Walker:
         self.page.keyboard.type(text)
 
     def focus(self, role: str, name: str | re.Pattern, *, exact: bool = True) -> None:
-        """Put the focus there, as Tab would, and see that it takes it."""
+        """Focus an element, as Tab would, and check that it has the focus."""
         exactly = {"exact": exact} if isinstance(name, str) else {}
-        # An address with a part of the page takes the focus away when the page is there.
+        # An address with a fragment moves the focus when the page is loaded.
         self.page.wait_for_load_state()
         element = self.page.get_by_role(role, name=name, **exactly).first
         element.focus()
         expect(element).to_be_focused()
 
     def use(self, role: str, name: str | re.Pattern, *, exact: bool = True, key: str = "Enter") -> None:
-        """Use a button or link by keyboard."""
+        """Press a button or follow a link by keyboard."""
         self.focus(role, name, exact=exact)
         self.press(key)
 
     def fill(self, label: str, text: str) -> None:
-        """Type into a field; what was there is replaced."""
+        """Type into a field, replacing its value."""
         field = self.page.get_by_label(label, exact=True).first
         field.focus()
         expect(field).to_be_focused()
@@ -94,7 +94,7 @@ class Walker:
         self.type(text)
 
     def open_menu(self) -> None:
-        """At narrow widths the pages' menu lies behind a button."""
+        """Open the menu, which narrow pages hide behind a button."""
         toggler = self.page.locator(".navbar-toggler")
         if toggler.is_visible() and toggler.get_attribute("aria-expanded") != "true":
             toggler.focus()
@@ -102,7 +102,7 @@ class Walker:
             expect(toggler).to_have_attribute("aria-expanded", "true")
 
     def picture(self, name: str) -> None:
-        """A screenshot among the artifacts; a page that scrolls sideways is none to show."""
+        """Save a screenshot among the artifacts; fail if the page scrolls sideways."""
         assert sideways(self.page) == 0, f"{self.page.url} scrolls sideways"
         ARTIFACTS.mkdir(exist_ok=True)
         self.page.screenshot(path=Path(ARTIFACTS) / f"walk-{name}-{self.width}.png", full_page=True)
@@ -110,7 +110,7 @@ class Walker:
 
 @pytest.fixture
 def walkers(browser: Browser, site: str, request: pytest.FixtureRequest) -> Iterator[Callable[..., Walker]]:
-    """Makes people at browsers; the browsers may not have complained in the end."""
+    """Yield a function that creates walkers; fail at the end if a browser reported an error."""
     made: list[Walker] = []
 
     def make(user: User | None, width: str = "wide", name: str = "") -> Walker:
@@ -126,9 +126,9 @@ def walkers(browser: Browser, site: str, request: pytest.FixtureRequest) -> Iter
 
 @pytest.fixture(params=["wide", pytest.param("narrow", marks=pytest.mark.nightly)])
 def width(request: pytest.FixtureRequest) -> str:
-    """Wide, and by night narrow; that no page scrolls sideways is tested page by page."""
+    """Return the width of the walk: wide; narrow by night only, since test_every_page.py tests that width."""
     return request.param
 
 
-# Marks a walk through what is laid out differently on a narrow screen.
+# Parameters of walks whose pages have another layout on a narrow screen.
 at_both_widths = pytest.mark.parametrize("width", list(WIDTHS), indirect=True)

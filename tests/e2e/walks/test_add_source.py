@@ -1,4 +1,4 @@
-"""Adding a source in one path, in Chromium and by keyboard: a CSV file, a table of PostgreSQL, an API."""
+"""Tests of adding a source in Chromium by keyboard: a CSV file, a table of PostgreSQL, an API."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ CUSTOMERS = "id,name,since\n1,Ada,2024-01-02\n2,Ben,2024-02-03\n"
 
 @pytest.fixture
 def edda(site: str, width: str, walkers: Callable[..., Walker]) -> Walker:
-    """An editor who may start loads, with a worker that is alive."""
+    """Return a walker of an editor who may start loads, beside a running worker."""
     WorkerFactory()
     walker = walkers(person("edda", Role.EDITOR, Role.OPERATOR), width)
     walker.context.add_init_script(path=AXE)
@@ -34,7 +34,7 @@ def edda(site: str, width: str, walkers: Callable[..., Walker]) -> Walker:
 
 
 def look(walker: Walker, heading: str | re.Pattern, picture: str) -> None:
-    """See that a step came, that axe finds nothing, and take its picture."""
+    """Check that a step is shown without axe violations, and take its picture."""
     expect(walker.page.get_by_role("heading", level=1, name=heading)).to_be_visible()
     expect(walker.page.locator("[aria-busy]")).to_have_count(0)
     assert accessible_faults(walker.page) == []
@@ -42,11 +42,11 @@ def look(walker: Walker, heading: str | re.Pattern, picture: str) -> None:
 
 
 def finish_load(name: str, rows: int) -> None:
-    """Do what a worker does: the run succeeds, and the table has rows."""
+    """Finish the run as a worker does: it succeeds, and the table has rows."""
     run, dataset = LoadRun.objects.get(), TargetDataset.objects.get(name=name)
     DatasetRunFactory(run=run, dataset=dataset, counts={"rows": rows, "new": rows})
     LoadRun.objects.update(status="succeeded")
-    # The steps before may have taken longer than a worker may be silent.
+    # The previous steps may have taken longer than the timeout of a worker's heartbeat.
     Worker.objects.update(heartbeat_at=timezone.now())
 
 
@@ -58,7 +58,7 @@ def answer_read(columns: list[str], *rows: list) -> None:
 
 
 def choose_defaults(walker: Walker, name: str) -> None:
-    """From the columns to the summary, with what is proposed."""
+    """Go from the columns to the summary with the proposed values."""
     walker.use("button", "Choose load type")
     look(walker, f"Load type of {name}", "load-type")
     walker.use("button", "Show summary")

@@ -1,4 +1,4 @@
-"""Anna's day: a query from the SQL page to its result, a file of it, and a saved query."""
+"""Walk of an analyst: a query on the SQL page, its result, its export, and a saved query."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ QUERY = f"SELECT icao, name FROM {AIRPORT} ORDER BY icao"
 
 @pytest.fixture
 def anna(site: str, published: TargetDataset, walkers: Callable[..., Walker]) -> Walker:
-    """A viewer, with a worker that answers."""
+    """Return a walker of a viewer, beside a running worker."""
     WorkerFactory()
     walker = walkers(person("anna", Role.VIEWER))
     walker.context.add_init_script(path=AXE)
@@ -79,8 +79,8 @@ def test_editor_completes_names_and_each_statement_or_the_selection_has_a_result
     anna.press("ControlOrMeta+Enter")
     expect(tabs).to_have_count(2)
     expect(page.get_by_role("button", name="Cancel query")).to_be_visible()
-    asked = {read.arguments["text"] for read in ReadRequest.objects.all()}
-    assert asked == {f"SELECT icao FROM {AIRPORT}", "\nSELECT 2"}
+    queries = {read.arguments["text"] for read in ReadRequest.objects.all()}
+    assert queries == {f"SELECT icao FROM {AIRPORT}", "\nSELECT 2"}
     anna.press("Shift+Home")
     expect(page.get_by_role("button", name="Run selection")).to_be_visible()
     anna.press("ControlOrMeta+Enter")

@@ -1,4 +1,4 @@
-"""Clicks of usual tasks, from the home page on, with a mouse and a search by keyboard."""
+"""Tests of the number of clicks of usual tasks from the home page, with a mouse and a search by keyboard."""
 
 import re
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Mouse:
 
 @pytest.fixture
 def users(site: str, world: World, walkers: Callable[..., Walker]) -> Callable[[Any], Walker]:
-    """Return a walker of a user on the home page, beside a worker that answers."""
+    """Return a walker of a user on the home page, beside a running worker."""
     WorkerFactory()
     needing(world, safe=1)
 
@@ -55,7 +55,7 @@ def find(walker: Walker, text: str) -> None:
 
 
 def decide_and_execute(mouse: Mouse, users: Callable[[Any], Walker], world: World) -> Execution:
-    """Approve the only report that waits, and execute it, each from home."""
+    """Approve the only pending report, and execute it, each from the home page."""
     bob = users(world.approver)
     mouse.click(bob.page.locator("#home-now").get_by_role("link", name="1 waiting for you"))
     mouse.click(bob.page.get_by_role("button", name="Approve", exact=True))

@@ -1,4 +1,4 @@
-"""A mention is completed by keyboard, and a list shows the chosen columns, in Chromium."""
+"""Tests of mentions completed by keyboard and of chosen list columns, in Chromium."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Mia's day: columns in the grid, a paste, a rename, lineage, the change log, and a colleague at the same row."""
+"""Walk of an engineer: column grid, paste, rename, lineage, change log, and a concurrent edit of the same row."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ PASTE = """text => {
 
 @pytest.fixture
 def mia(site: str, airport: TargetDataset, add_routes: Callable, width: str, walkers: Callable[..., Walker]) -> Walker:
-    """An editor on the columns of the airports, which routes refer to."""
+    """Return a walker of an editor on the columns of the airports, which routes reference."""
     add_routes(airport)
     mia = walkers(person("mia", Role.EDITOR), width)
     mia.go(f"/datasets/{airport.key}/")
@@ -33,10 +33,10 @@ def mia(site: str, airport: TargetDataset, add_routes: Callable, width: str, wal
 
 
 def reach(mia: Walker, line: str, cell: str) -> None:
-    """From the grid's one Tab stop to this cell, by arrows."""
+    """Move the focus from the grid's only Tab stop to this cell by arrow keys."""
     mia.page.locator('[data-grid] tbody [tabindex="0"]').focus()
     mia.press("ControlOrMeta+Home")
-    wanted = mia.page.locator(f'tr[data-name="{line}"] [data-cell="{cell}"]')
+    target = mia.page.locator(f'tr[data-name="{line}"] [data-cell="{cell}"]')
     for _ in range(mia.page.locator("[data-grid] tbody tr").count()):
         if mia.page.evaluate("document.activeElement.parentElement.dataset.name") == line:
             break
@@ -45,7 +45,7 @@ def reach(mia: Walker, line: str, cell: str) -> None:
         if mia.page.evaluate("document.activeElement.dataset.cell") == cell:
             break
         mia.press("ArrowRight")
-    expect(wanted).to_be_focused()
+    expect(target).to_be_focused()
 
 
 def test_columns_are_edited_in_place_and_pasted(mia: Walker, airport: TargetDataset):
@@ -119,7 +119,7 @@ def test_reference_is_created_with_its_key_pair(mia: Walker, airport: TargetData
     expect(holds).to_be_visible()
     holds.focus()
     mia.type("origin_icao")
-    # Leaving the first field and typing in the second must not ask for the pairs anew: the choice would be lost.
+    # Leaving the first field and typing in the second must not reload the pairs, or the choice would be lost.
     mia.fill("As", "home")
     expect(holds.locator("option:checked")).to_have_text(re.compile("^origin_icao"))
     mia.picture("engineer-reference")

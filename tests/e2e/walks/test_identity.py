@@ -1,6 +1,6 @@
-"""Eve administers, grace is new.
+"""Walk of an administrator (eve) and a new user (grace).
 
-A person with a role for one schema, a token and its end, a webhook that is tried, and what the bell tells.
+A user with a role for one schema, a token and its revocation, a tested webhook, and notices in the bell's menu.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,13 +35,13 @@ def administrator(site: str) -> User:
 
 @pytest.fixture
 def eve(administrator: User, width: str, walkers: Callable[..., Walker]) -> Walker:
-    """An administrator."""
+    """Return a walker of an administrator."""
     return walkers(administrator, width)
 
 
 @pytest.fixture
 def grace(administrator: User) -> User:
-    """Changes metadata of the schema sales, and nothing else."""
+    """Return a user who is an editor of the schema sales only."""
     grace = someone("grace")
     grace.set_password(PASSWORD)
     grace.save()
@@ -52,7 +52,7 @@ def grace(administrator: User) -> User:
 
 @pytest.fixture
 def receiver(settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
-    """Another program on this machine, which takes what it is sent."""
+    """Yield a local server that accepts webhook deliveries."""
 
     def thank(request) -> None:
         request.send_response(200)
@@ -70,7 +70,7 @@ def receiver(settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 def answer_to(token: str) -> int:
-    """Return the status of the API's answer to a program with this token."""
+    """Return the status of an API response to a request with this token."""
     return Client().get("/api/v1/datasets/", headers={"Authorization": f"Token {token}"}).status_code
 
 

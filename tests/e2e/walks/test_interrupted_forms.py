@@ -30,7 +30,7 @@ def dataset(site: str) -> TargetDataset:
 
 @pytest.fixture
 def mia(dataset: TargetDataset, walkers: Callable[..., Walker]) -> Walker:
-    """At the form of a dataset, with something typed."""
+    """Return a walker of an editor who has typed into the form of a dataset."""
     mia = walkers(ensure_user(name="mia", roles=[Role.EDITOR], password=PASSWORD, temporary=False))
     mia.go(f"/datasets/{dataset.key}/edit/")
     mia.fill("Description", TYPED)
@@ -119,7 +119,7 @@ def test_form_input_is_restored_after_signing_in_again_in_another_tab(mia: Walke
     mia.complaints.take()
 
 
-def test_form_input_is_shown_if_the_permission_is_gone(mia: Walker):
+def test_form_input_is_shown_if_the_permission_is_revoked(mia: Walker):
     ensure_user(name="mia", roles=[Role.VIEWER])
     mia.use("button", "Save")
     expect(mia.page.get_by_role("heading", name="Not allowed")).to_be_visible()
@@ -130,8 +130,8 @@ def test_form_input_is_shown_if_the_permission_is_gone(mia: Walker):
 
 def test_form_input_is_shown_if_the_dataset_was_deleted(mia: Walker, dataset: TargetDataset):
     with acting_as(person("ada", Role.EDITOR)):
-        gone = retire_dataset(dataset=dataset, expected_version=dataset.version)
-        delete_dataset(dataset=gone, expected_version=gone.version, reason="bought elsewhere")
+        retired = retire_dataset(dataset=dataset, expected_version=dataset.version)
+        delete_dataset(dataset=retired, expected_version=retired.version, reason="bought elsewhere")
     mia.use("button", "Save")
     expect(mia.page.get_by_role("heading", name="rawcore.rc_crm_customer was deleted")).to_be_visible()
     expect(mia.page.get_by_text("bought elsewhere")).to_be_visible()

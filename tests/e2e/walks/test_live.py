@@ -1,4 +1,4 @@
-"""Live pages: they show a change at once, live through a lost connection, and stop asking when all is over."""
+"""Tests of live pages: they show changes at once, survive a lost connection, and stop polling after the run's end."""
 
 import re
 from collections.abc import Callable
@@ -17,22 +17,22 @@ pytestmark = [pytest.mark.browser, pytest.mark.services]
 
 @pytest.fixture
 def olga(site: str, warehouse: TargetDataset, walkers: Callable[..., Walker]) -> Walker:
-    """An operator on the page of a run that is under way."""
+    """Return a walker of an operator on the page of a running load."""
     olga = walkers(person("olga", Role.OPERATOR))
     olga.go("/load-runs/busy/")
     return olga
 
 
 @pytest.fixture
-def asked(olga: Walker) -> list[str]:
-    """The live part's questions so far."""
+def live_requests(olga: Walker) -> list[str]:
+    """Return the addresses of the live part's requests, a list that grows."""
     urls: list[str] = []
 
-    def heard(request: Request) -> None:
+    def record(request: Request) -> None:
         if "/live/" in request.url:
             urls.append(request.url)
 
-    olga.page.on("request", heard)
+    olga.page.on("request", record)
     return urls
 
 
@@ -44,10 +44,10 @@ def finish() -> None:
     LoadRun.objects.filter(run_id="busy").update(status="succeeded")
 
 
-def asks_no_more(olga: Walker, asked: list[str]) -> None:
-    before = len(asked)
+def expect_no_more_requests(olga: Walker, live_requests: list[str]) -> None:
+    before = len(live_requests)
     olga.page.wait_for_timeout(3_000)
-    assert asked[before:] == []
+    assert live_requests[before:] == []
 
 
 @pytest.mark.core
@@ -62,11 +62,11 @@ def test_live_page_polls_every_two_seconds_and_shows_changes(olga: Walker):
         expect(olga.page.get_by_text(f"line {number}")).to_be_visible()
 
 
-def test_live_page_stops_polling_after_the_run_ends(olga: Walker, asked: list[str]):
+def test_live_page_stops_polling_after_the_run_ends(olga: Walker, live_requests: list[str]):
     finish()
     expect(olga.page.locator("#run").get_by_role("status").first).to_have_text("succeeded")
-    assert asked
-    asks_no_more(olga, asked)
+    assert live_requests
+    expect_no_more_requests(olga, live_requests)
 
 
 def test_live_page_reports_a_lost_connection_until_it_returns(olga: Walker):
@@ -93,10 +93,10 @@ def test_live_page_keeps_polling_while_the_server_restarts(olga: Walker):
     olga.complaints.take()
 
 
-def test_live_page_stops_polling_if_the_run_is_gone(olga: Walker, asked: list[str]):
+def test_live_page_stops_polling_if_the_run_no_longer_exists(olga: Walker, live_requests: list[str]):
     LoadRun.objects.filter(run_id="busy").update(run_id="moved")
     expect(olga.page.get_by_text("What this is about is gone.")).to_be_visible()
-    asks_no_more(olga, asked)
+    expect_no_more_requests(olga, live_requests)
     olga.complaints.take()
 
 

@@ -1,4 +1,4 @@
-"""A history is reverted, pruned and checked by keyboard."""
+"""Walk of maintenance by keyboard: revert, prune and check a history."""
 
 import re
 from collections.abc import Callable
@@ -17,14 +17,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.services]
 
 @pytest.fixture
 def olga(site: str, world: World, width: str, walkers: Callable[..., Walker]) -> Walker:
-    """An operator, with a worker that answers."""
+    """Return a walker of an operator, beside a running worker."""
     WorkerFactory()
     return walkers(world.operator, width)
 
 
 @pytest.fixture
 def history(world: World) -> TargetDataset:
-    """A history that a run wrote to."""
+    """Return a historized dataset that a run has written."""
     dataset = TargetDataset.objects.filter(historize=True).order_by("pk").first()
     DatasetRunFactory(run=LoadRunFactory(run_id="r1"), dataset=dataset, sequence=1)
     return dataset

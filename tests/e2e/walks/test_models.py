@@ -1,4 +1,4 @@
-"""A model written in Chromium: by the builder, then as SQL with an error that is gone to."""
+"""Tests of writing a model in Chromium: by the builder, then as SQL with a link to the position of an error."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.services]
 
 @pytest.fixture
 def edda(site: str, width: str, walkers: Callable[..., Walker]) -> Walker:
-    """An editor."""
+    """Return a walker of an editor, beside a dataset to read."""
     TargetSchemaFactory(name="bizcore")
     orders = TargetDatasetFactory(name="orders")
     TargetColumnFactory(dataset=orders, name="id", data_type="bigint", nullable=False, key_ordinal=1)

@@ -1,4 +1,4 @@
-"""Nina's first hour: nothing is there yet, and every empty page says what to do first."""
+"""Walk of a new user through an empty installation: every empty page names the first action."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Olga's day: preview, execute, cancel, resume; load runs, schedules, leases, drift."""
+"""Walk of an operator: preview, execute, cancel, resume; load runs, schedules, leases, drift."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.services]
 
 @pytest.fixture
 def olga(site: str, world: World, width: str, walkers: Callable[..., Walker]) -> Walker:
-    """An operator, with a worker that answers."""
+    """Return a walker of an operator, beside a running worker."""
     WorkerFactory()
     return walkers(world.operator, width)
 
@@ -87,7 +87,7 @@ def test_a_load_run_is_watched_as_a_graph(olga: Walker, warehouse: TargetDataset
     )
     expect(link).to_have_accessible_name(re.compile("running"))
     link.focus()
-    # A wide picture runs to the right, a narrow one downwards.
+    # The graph runs to the right on a wide page, and downwards on a narrow page.
     olga.press("ArrowLeft")
     olga.press("ArrowUp")
     expect(link).not_to_be_focused()

@@ -1,4 +1,4 @@
-"""Bob's day: what waits for him, a report's whole story, a yes and a no, and one that goes stale under his hands."""
+"""Walk of an approver: inbox, report page, approval, rejection, and a report that becomes outdated meanwhile."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.services]
 
 @pytest.fixture
 def bob(site: str, world: World, width: str, walkers: Callable[..., Walker]) -> Walker:
-    """An approver, whom a report of a rename waits for."""
+    """Return a walker of an approver, for whom a report of a rename is pending."""
     needing(world, safe=1)
     rename(world, "full_name", "display_name")
     world.report()
@@ -24,13 +24,13 @@ def bob(site: str, world: World, width: str, walkers: Callable[..., Walker]) -> 
 
 
 def to_the_report(bob: Walker) -> None:
-    """From home to the newest report that waits, by keyboard."""
+    """Go from the home page to the newest pending report by keyboard."""
     bob.go("/")
     bob.open_menu()
     bob.use("link", re.compile("^Inbox"))
     expect(bob.page.get_by_role("heading", name="To decide")).to_be_visible()
     bob.picture("reviewer-inbox")
-    # The rows that follow the page take the place of those that have the focus.
+    # Rows that are loaded after the page replace those that may have the focus.
     bob.page.wait_for_load_state("networkidle")
     link = bob.page.locator("#inbox a[href^='/reports/']").first
     link.focus()

@@ -1,4 +1,4 @@
-"""Reading options on the page of a source, in Chromium: those of the chosen format, and those that are set."""
+"""Tests of reading options on the page of a source in Chromium: those of the chosen format, and those that are set."""
 
 from collections.abc import Callable
 
@@ -22,5 +22,5 @@ def test_source_form_shows_options_of_the_format_and_those_set(walkers: Callable
     page.get_by_label("Format", exact=True).select_option("xlsx")
     expect(sheet).to_be_visible()
     expect(quote).to_be_hidden()
-    # It is set, so it would be refused: it stays until it is cleared.
+    # It is set and would be refused, so it is shown until it is cleared.
     expect(delimiter).to_be_visible()

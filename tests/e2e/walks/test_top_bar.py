@@ -1,4 +1,4 @@
-"""The bar at the top has room for what it may have to say, in Chromium."""
+"""Tests that the top bar has room for its longest texts, in Chromium."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ LINE = 56  # pixels
 
 @pytest.fixture
 def busy(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> User:
-    """Somebody with a long name, much that waits and much that is unread."""
+    """Return a user with a long name, many tasks and many unread notices."""
     person = ensure_user(name="bartholomea.featherstonehaugh", roles=[Role.ADMIN])
     NoticeFactory.create_batch(12, user=person)
     monkeypatch.setattr("elevata.page_frame.tasks_of", lambda _user: Tasks(128, None))

@@ -1,4 +1,4 @@
-"""Many rows by one request: all of it or nothing, everything wrong told by its row."""
+"""Tests of bulk requests: all rows are written or none, and every error names its row."""
 
 from typing import Any
 from uuid import uuid4
@@ -30,7 +30,7 @@ def bulk(client: Client, what: str, **lists: Any) -> HttpResponse:
     return send(client, "post", f"{what}/bulk/", lists)
 
 
-def seen(row: Any, **changes: Any) -> dict[str, Any]:
+def changed_row(row: Any, **changes: Any) -> dict[str, Any]:
     return {"key": str(row.key), "version": row.version, **changes}
 
 
@@ -39,15 +39,18 @@ def column(dataset: TargetDataset, name: str) -> TargetColumn:
 
 
 def test_columns_are_made_changed_and_deleted_at_once(operator: Client, airport: TargetDataset):
-    gone = create_target_column(dataset=airport, name="gone", type="string")
-    retire_column(column=gone, expected_version=1)
-    gone.refresh_from_db()
+    retired = create_target_column(dataset=airport, name="gone", type="string")
+    retire_column(column=retired, expected_version=1)
+    retired.refresh_from_db()
     answer = bulk(
         operator,
         "columns",
         create=[{"dataset": str(airport.key), "name": "gone", "type": "date"}],
-        update=[seen(column(airport, "name"), pii=True), seen(column(airport, "elevation"), type="decimal(9,2)")],
-        delete=[seen(gone)],
+        update=[
+            changed_row(column(airport, "name"), pii=True),
+            changed_row(column(airport, "elevation"), type="decimal(9,2)"),
+        ],
+        delete=[changed_row(retired)],
         changelog_message="Spring cleaning",
     )
     assert answer.status_code == 200, answer.content
@@ -66,7 +69,7 @@ def test_bulk_reports_every_invalid_row_and_writes_none(operator: Client, airpor
         operator,
         "columns",
         create=[{"dataset": str(airport.key), "name": "new", "type": "decimal(99,2)"}],
-        update=[seen(column(airport, "elevation"), pii=True), {"key": str(uuid4()), "version": 1}],
+        update=[changed_row(column(airport, "elevation"), pii=True), {"key": str(uuid4()), "version": 1}],
     )
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (422, "bad_rows")
@@ -77,7 +80,7 @@ def test_bulk_reports_every_invalid_row_and_writes_none(operator: Client, airpor
 
 
 def test_bulk_names_a_row_of_a_stale_version(operator: Client, airport: TargetDataset):
-    stale, other = seen(column(airport, "name"), pii=True), seen(column(airport, "elevation"), pii=True)
+    stale, other = changed_row(column(airport, "name"), pii=True), changed_row(column(airport, "elevation"), pii=True)
     update_target_column(column=column(airport, "name"), expected_version=1, description="Somebody was quicker")
     answer = bulk(operator, "columns", update=[other, stale])
     problem = answer.json()
@@ -87,7 +90,9 @@ def test_bulk_names_a_row_of_a_stale_version(operator: Client, airport: TargetDa
 
 
 def test_bulk_checks_the_fields_of_rows_like_single_requests(operator: Client, airport: TargetDataset):
-    answer = bulk(operator, "columns", update=[seen(column(airport, "name"), colour="blue")], create=[{"name": "x"}])
+    answer = bulk(
+        operator, "columns", update=[changed_row(column(airport, "name"), colour="blue")], create=[{"name": "x"}]
+    )
     problem = answer.json()
     assert answer.status_code == 400
     assert sorted(problem["errors"]) == ["create.0.dataset", "create.0.type", "update.0.colour"]
@@ -99,7 +104,7 @@ def test_bulk_refuses_no_rows_and_too_many_rows(operator: Client, airport: Targe
 
 
 def test_bulk_refuses_a_row_named_twice(operator: Client, airport: TargetDataset):
-    row = seen(column(airport, "name"))
+    row = changed_row(column(airport, "name"))
     answer = bulk(operator, "columns", update=[row], delete=[row])
     assert (answer.status_code, "twice" in str(answer.json()["errors"])) == (400, True)
 
@@ -108,21 +113,21 @@ def test_columns_change_places_in_the_business_key(operator: Client, airport: Ta
     second = column(airport, "name")
     update_target_column(column=second, expected_version=1, role="business_key", key_ordinal=2, nullable=False)
     first, second = column(airport, "icao"), column(airport, "name")
-    answer = bulk(operator, "columns", update=[seen(first, key_ordinal=2), seen(second, key_ordinal=1)])
+    answer = bulk(operator, "columns", update=[changed_row(first, key_ordinal=2), changed_row(second, key_ordinal=1)])
     assert answer.status_code == 200, answer.content
     assert [column(airport, name).key_ordinal for name in ("icao", "name")] == [2, 1]
 
 
 def test_datasets_are_made_changed_and_deleted_at_once(operator: Client, airport: TargetDataset):
-    gone = create_target_dataset(schema=airport.schema, name="rc_gone")
-    retire_dataset(dataset=gone, expected_version=1)
-    gone.refresh_from_db()
+    retired = create_target_dataset(schema=airport.schema, name="rc_gone")
+    retire_dataset(dataset=retired, expected_version=1)
+    retired.refresh_from_db()
     answer = bulk(
         operator,
         "datasets",
         create=[{"schema": "rawcore", "name": "rc_gone", "inputs": [str(airport.key)], "take_columns": True}],
-        update=[seen(airport, owner="Tower")],
-        delete=[seen(gone)],
+        update=[changed_row(airport, owner="Tower")],
+        delete=[changed_row(retired)],
     )
     assert answer.status_code == 200, answer.content
     made = TargetDataset.objects.get(key=answer.json()["created"][0]["key"])
@@ -144,7 +149,7 @@ def test_source_columns_are_made_and_changed_at_once(operator: Client, airport: 
         operator,
         "source-columns",
         create=[{"source_dataset": str(source.key), "name": "iata", "type": "string(3)"}],
-        update=[seen(source.columns.get(name="name"), description="As signed")],
+        update=[changed_row(source.columns.get(name="name"), description="As signed")],
     )
     assert answer.status_code == 200, answer.content
     assert SourceColumn.objects.get(name="name").description == "As signed"
@@ -153,8 +158,8 @@ def test_source_columns_are_made_and_changed_at_once(operator: Client, airport: 
 
 def test_bulk_refuses_deletions_that_single_requests_refuse(operator: Client, airport: TargetDataset):
     row = airport.generated_from.columns.first()
-    assert bulk(operator, "source-columns", delete=[seen(row)]).json()["errors"].keys() == {"delete"}
-    in_use = bulk(operator, "columns", delete=[seen(column(airport, "name"))])
+    assert bulk(operator, "source-columns", delete=[changed_row(row)]).json()["errors"].keys() == {"delete"}
+    in_use = bulk(operator, "columns", delete=[changed_row(column(airport, "name"))])
     assert (in_use.status_code, in_use.json()["code"]) == (409, "in_use")
 
 
@@ -172,10 +177,10 @@ def test_a_bulk_request_sent_again_is_done_once(operator: Client, airport: Targe
 
 
 def test_bulk_refuses_a_user_without_permission(reader: Client, airport: TargetDataset):
-    assert bulk(reader, "columns", update=[seen(column(airport, "name"), pii=True)]).status_code == 403
+    assert bulk(reader, "columns", update=[changed_row(column(airport, "name"), pii=True)]).status_code == 403
 
 
-# --- systems and schemas, which are known by their name ---------------------------------------------
+# --- systems and schemas, which are identified by their names ---------------------------------------
 
 
 def named(row: System | TargetSchema, **changes: Any) -> dict[str, Any]:
@@ -183,13 +188,13 @@ def named(row: System | TargetSchema, **changes: Any) -> dict[str, Any]:
 
 
 def test_systems_are_made_changed_and_deleted_at_once(operator: Client, airport: TargetDataset):
-    gone, air = SystemFactory(short_name="gone"), System.objects.get(short_name="air")
+    retired, air = SystemFactory(short_name="gone"), System.objects.get(short_name="air")
     answer = bulk(
         operator,
         "systems",
         create=[{"name": "Gone again", "short_name": "gone"}, {"name": "Sea", "short_name": "sea"}],
         update=[named(air, owner="Tower")],
-        delete=[named(gone)],
+        delete=[named(retired)],
         changelog_message="Spring cleaning",
     )
     assert answer.status_code == 200, answer.content
@@ -199,19 +204,19 @@ def test_systems_are_made_changed_and_deleted_at_once(operator: Client, airport:
         "deleted": ["gone"],
     }
     assert System.objects.get(short_name="air").owner == "Tower"
-    assert System.objects.get(short_name="gone").pk != gone.pk
+    assert System.objects.get(short_name="gone").pk != retired.pk
     entries = ChangeLogEntry.objects.filter(reason="Spring cleaning", subject_kind="system")
     assert sorted(entries.values_list("action", flat=True)) == ["changed", "created", "created", "deleted"]
 
 
 def test_schemas_are_made_changed_and_deleted_at_once(operator: Client, airport: TargetDataset):
-    gone, mart = create_schema(name="gone", layer="bizcore"), create_schema(name="mart", layer="serving")
+    retired, mart = create_schema(name="gone", layer="bizcore"), create_schema(name="mart", layer="serving")
     answer = bulk(
         operator,
         "schemas",
         create=[{"name": "gone", "layer": "serving"}],
         update=[named(mart, ordinal=7)],
-        delete=[named(gone)],
+        delete=[named(retired)],
     )
     assert answer.status_code == 200, answer.content
     assert dict(TargetSchema.objects.filter(name__in=("gone", "mart")).values_list("name", "layer")) == {

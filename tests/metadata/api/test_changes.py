@@ -1,4 +1,4 @@
-"""The change log by REST and from its page: read, filtered, and taken out as a file that proves itself."""
+"""Tests of the change log by REST and of its export, which can be verified."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -26,7 +26,7 @@ def person() -> User:
 
 @pytest.fixture
 def reader(person: User, client: Client) -> Client:
-    """Signed in, with three entries in the log: herself, one by her, one by the system."""
+    """Return a client signed in as a viewer; the log has the user's own entry, one by her and one by the system."""
     with acting_as(person):
         create_system(name="Air", short_name="air")
     create_system(name="Rail", short_name="rail")
@@ -82,7 +82,7 @@ def test_a_filter_that_cannot_be_read_is_refused(reader: Client) -> None:
 
 @pytest.fixture
 def owned() -> tuple[list[TargetDataset], ChangeLogEntry]:
-    """Two datasets that got an owner together, and an entry of it."""
+    """Return two datasets that got an owner by one edit, and an entry of that edit."""
     rows = [TargetDatasetFactory(), TargetDatasetFactory()]
     apply_edits(edits_of(rows, OWNER, "ops"))
     return rows, ChangeLogEntry.objects.latest("pk")

@@ -1,4 +1,4 @@
-"""Metadata as files by the API: out, in, and what is not taken."""
+"""Tests of export and import of metadata files by the API."""
 
 import pytest
 from django.conf import settings
@@ -25,7 +25,7 @@ def landing(settings, tmp_path) -> str:
     return str(tmp_path)
 
 
-def brought_in(client: Client, *contents: str, **more: object):
+def import_files(client: Client, *contents: str, **more: object):
     files = [{"name": f"systems/{number}.yaml", "content": content} for number, content in enumerate(contents)]
     return send(client, "post", "metadata/import/", {"files": files, **more})
 
@@ -52,28 +52,28 @@ def test_exported_csv_imports_without_changes(operator: Client, airport: TargetD
 
 def test_unchanged_export_returns_304_for_its_etag(operator: Client, airport: TargetDataset):
     tag = operator.get("/api/v1/metadata/export/").headers["ETag"]
-    asked = {"If-None-Match": tag}
-    assert operator.get("/api/v1/metadata/export/", headers=asked).status_code == 304
+    headers = {"If-None-Match": tag}
+    assert operator.get("/api/v1/metadata/export/", headers=headers).status_code == 304
     TargetColumn.objects.filter(name="name").update(description="Changed")
-    assert operator.get("/api/v1/metadata/export/", headers=asked).status_code == 200
+    assert operator.get("/api/v1/metadata/export/", headers=headers).status_code == 200
 
 
 def test_import_is_logged_with_its_reason(operator: Client, landing: str):
-    report = brought_in(operator, SYSTEM.format(location=landing), changelog_message="From test").json()
+    report = import_files(operator, SYSTEM.format(location=landing), changelog_message="From test").json()
     assert report["changes"] == [{"change": "created", "kind": "system", "name": "net"}]
     entry = ChangeLogEntry.objects.get(subject_kind="system")
     assert (entry.actor, entry.reason) == ("eve", "From test")
 
 
 def test_import_check_returns_the_changes_and_writes_none(operator: Client, landing: str):
-    report = brought_in(operator, SYSTEM.format(location=landing), check=True).json()
+    report = import_files(operator, SYSTEM.format(location=landing), check=True).json()
     assert (report["check"], report["created"]) == (True, 1)
     assert not System.objects.exists()
     assert not ChangeLogEntry.objects.filter(subject_kind="system").exists()
 
 
 def test_import_error_names_file_and_line_and_writes_nothing(operator: Client, landing: str):
-    answer = brought_in(operator, SYSTEM.format(location=landing), "format: metadata/v1\nsystem:\n  colour: blue\n")
+    answer = import_files(operator, SYSTEM.format(location=landing), "format: metadata/v1\nsystem:\n  colour: blue\n")
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (422, "unknown_field")
     assert "systems/1.yaml:3:3" in problem["detail"]
@@ -82,31 +82,31 @@ def test_import_error_names_file_and_line_and_writes_nothing(operator: Client, l
 
 @pytest.mark.parametrize("location", ["/etc", "file:///etc", "s3a://other/place"])
 def test_import_refuses_a_system_in_a_forbidden_location(operator: Client, location: str):
-    answer = brought_in(operator, SYSTEM.format(location=location))
+    answer = import_files(operator, SYSTEM.format(location=location))
     assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
     assert not System.objects.exists()
 
 
 def test_import_refuses_a_dataset_outside_its_system(operator: Client, landing: str):
     dataset = "  datasets:\n    - name: passwd\n      location: ../../etc/passwd\n      generate: false\n"
-    answer = brought_in(operator, SYSTEM.format(location=landing) + dataset)
+    answer = import_files(operator, SYSTEM.format(location=landing) + dataset)
     assert (answer.status_code, answer.json()["code"]) == (422, "bad_location")
 
 
 def test_import_accepts_other_objects_beside_existing_forbidden_locations(operator: Client, airport: TargetDataset):
-    """They came by command line, whose people may read the whole machine."""
-    answer = brought_in(operator, "format: metadata/v1\nschemas:\n  - name: mart\n    layer: serving\n")
+    """Check locations imported by command line, whose users may read all files of the machine."""
+    answer = import_files(operator, "format: metadata/v1\nschemas:\n  - name: mart\n    layer: serving\n")
     assert answer.status_code == 200, answer.content
     assert TargetSchema.objects.filter(name="mart").exists()
 
 
 def test_import_refuses_yaml_aliases(operator: Client):
-    answer = brought_in(operator, BOMB)
+    answer = import_files(operator, BOMB)
     assert (answer.status_code, answer.json()["code"]) == (422, "alias")
 
 
 def test_deeply_nested_yaml_and_json_are_refused(operator: Client):
-    assert brought_in(operator, "[" * 5000).json()["code"] == "too_big"
+    assert import_files(operator, "[" * 5000).json()["code"] == "too_big"
     deep = operator.generic("POST", "/api/v1/metadata/import/", b"[" * 200_000, content_type="application/json")
     assert (deep.status_code, deep.json()["code"]) == (400, "parse_error")
 
@@ -169,20 +169,20 @@ dataset:
 
 
 def test_import_reports_names_that_need_quotes_once(operator: Client):
-    report = brought_in(operator, NAMES).json()
+    report = import_files(operator, NAMES).json()
     assert [finding["name"] for finding in report["findings"]] == ["bizcore.totals.order total"]
-    assert brought_in(operator, NAMES).json()["findings"] == []
+    assert import_files(operator, NAMES).json()["findings"] == []
 
 
 def test_import_refuses_names_that_need_quotes_if_configured(operator: Client, settings):
     settings.QUOTED_NAMES = "refuse"
-    report = brought_in(operator, NAMES).json()
+    report = import_files(operator, NAMES).json()
     assert report["code"] == "quoted_name"
     assert not TargetDataset.objects.exists()
 
 
 def test_imported_column_has_version_1(operator: Client):
-    brought_in(operator, NAMES)
+    import_files(operator, NAMES)
     assert TargetColumn.objects.get().version == 1
 
 

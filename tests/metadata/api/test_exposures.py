@@ -1,4 +1,4 @@
-"""Contracts and exposures by the API."""
+"""Tests of contracts and exposures by the API."""
 
 from typing import Any
 

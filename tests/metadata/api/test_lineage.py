@@ -1,4 +1,4 @@
-"""Lineage by side and distance, of datasets and columns, and what a change would touch."""
+"""Tests of lineage by direction and distance, of datasets and columns, and of the impact of a change."""
 
 from typing import Any
 

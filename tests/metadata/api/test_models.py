@@ -1,4 +1,4 @@
-"""Models by REST: created, changed, and a SELECT described without saving it."""
+"""Tests of models by REST: created, changed, and a SELECT described without saving it."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""Quality checks by the API: created, changed, retired, deleted."""
+"""Tests of quality checks by the API: created, changed, retired, deleted."""
 
 from typing import Any
 
@@ -42,10 +42,10 @@ def test_a_check_of_an_unknown_column_is_refused_by_its_field(operator: Client, 
 
 
 def test_check_change_requires_the_current_etag(operator: Client, check: QualityCheck):
-    seen = operator.get(f"/api/v1/quality-checks/{check.key}/").headers["ETag"]
-    answer = send(operator, "patch", f"{check.key}/", {"severity": "stop"}, **{"If-Match": seen})
+    etag = operator.get(f"/api/v1/quality-checks/{check.key}/").headers["ETag"]
+    answer = send(operator, "patch", f"{check.key}/", {"severity": "stop"}, **{"If-Match": etag})
     assert (answer.status_code, answer.json()["severity"]) == (200, "stop")
-    assert send(operator, "patch", f"{check.key}/", {"severity": "warn"}, **{"If-Match": seen}).status_code == 412
+    assert send(operator, "patch", f"{check.key}/", {"severity": "warn"}, **{"If-Match": etag}).status_code == 412
 
 
 def test_a_check_is_retired_restored_and_deleted(operator: Client, check: QualityCheck):

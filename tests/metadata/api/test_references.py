@@ -1,4 +1,4 @@
-"""References by the API: made, read, retired, brought back."""
+"""Tests of references by the API: created, read, retired, restored."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,11 +38,11 @@ def test_references_are_listed_by_their_end_and_state(reader: Client, reference:
 
 def test_reference_retirement_requires_the_current_etag_and_logs_the_reason(operator: Client, reference: Reference):
     path = f"references/{reference.key}/retire/"
-    seen = operator.get(f"/api/v1/references/{reference.key}/").headers["ETag"]
-    answer = post(operator, path, {"changelog_message": "no airports"}, **{"If-Match": seen})
+    etag = operator.get(f"/api/v1/references/{reference.key}/").headers["ETag"]
+    answer = post(operator, path, {"changelog_message": "no airports"}, **{"If-Match": etag})
     assert (answer.status_code, answer.json()["active"]) == (200, False)
     assert ChangeLogEntry.objects.get(subject_kind="reference", action="retired").reason == "no airports"
-    assert post(operator, path, **{"If-Match": seen}).status_code == 412
+    assert post(operator, path, **{"If-Match": etag}).status_code == 412
 
 
 def test_a_retired_reference_is_restored(operator: Client, reference: Reference):
@@ -98,12 +98,12 @@ def test_reference_is_created_with_a_rule_for_unknown_parents(operator: Client, 
 
 def test_rule_for_unknown_parents_requires_the_current_etag_and_logs_the_reason(operator: Client, reference: Reference):
     path = f"/api/v1/references/{reference.key}/"
-    seen = operator.get(path).headers["ETag"]
+    etag = operator.get(path).headers["ETag"]
     body = {"unknown_parent": "null", "changelog_message": "early orders"}
-    answer = operator.patch(path, body, content_type="application/json", headers={"If-Match": seen})
+    answer = operator.patch(path, body, content_type="application/json", headers={"If-Match": etag})
     assert (answer.status_code, answer.json()["unknown_parent"]) == (200, "null")
     assert ChangeLogEntry.objects.filter(subject_kind="reference").latest("pk").reason == "early orders"
-    again = operator.patch(path, body, content_type="application/json", headers={"If-Match": seen})
+    again = operator.patch(path, body, content_type="application/json", headers={"If-Match": etag})
     assert again.status_code == 412
 
 

@@ -1,4 +1,4 @@
-"""Metadata written by programs: the same services, the same refusals, told as problems."""
+"""Tests of metadata written by the API: the services' refusals become problem documents."""
 
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,18 @@ def column_of(dataset: TargetDataset, name: str = "name") -> TargetColumn:
     return dataset.columns.get(name=name)
 
 
-# --- making ------------------------------------------------------------------------------------
+# --- creation ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
 def landing(settings, tmp_path: Path) -> str:
-    """The only folder that sources may stand in."""
+    """Return the only folder that sources may be in."""
     settings.SOURCE_ROOTS = [str(tmp_path)]
     return str(tmp_path)
 
 
 def test_api_creates_a_system_and_generates_its_datasets(operator: Client, landing: str):
-    """From nothing to generated datasets, by the API alone."""
+    """Check the creation of a system up to its generated datasets, by the API only."""
     system = {"short_name": "air", "name": "Airports", "location": landing}
     assert send(operator, "post", "systems/", system).status_code == 201
     made = send(
@@ -76,7 +76,7 @@ def test_dataset_with_an_unknown_input_is_refused_with_its_key(operator: Client,
     assert (answer.status_code, answer.json()["errors"]) == (400, {"inputs": [f"There is no dataset {key}."]})
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 
 def test_unknown_fields_are_refused_with_the_known_ones(operator: Client):
@@ -115,7 +115,7 @@ def test_reader_cannot_write_columns(reader: Client, airport: TargetDataset, met
 
 @pytest.mark.parametrize("location", ["/etc", "{{ data_dir }}", "file:/etc/passwd", "s3a://other/place"])
 def test_system_in_a_forbidden_location_is_refused(operator: Client, location: str):
-    """A load reads whatever a source names."""
+    """Check forbidden locations, because a load would read any file that a source names."""
     answer = send(operator, "post", "systems/", {"short_name": "x", "name": "X", "location": location})
     assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
     assert not System.objects.exists()
@@ -154,7 +154,7 @@ def test_a_column_in_use_is_not_deleted(operator: Client, airport: TargetDataset
     assert column_of(airport).active
 
 
-# --- who changed it, and over what ------------------------------------------------------------------
+# --- authors and conflicts --------------------------------------------------------------------------
 
 
 def test_change_is_logged_with_its_reason_and_request_id(operator: Client, starter: User, airport: TargetDataset):
@@ -173,17 +173,17 @@ def test_change_is_logged_with_its_reason_and_request_id(operator: Client, start
 
 def test_edit_with_the_current_etag_is_accepted(operator: Client, airport: TargetDataset):
     path = f"columns/{column_of(airport).key}/"
-    seen = operator.get(f"/api/v1/{path}").headers["ETag"]
-    answer = send(operator, "patch", path, {"pii": True}, **{"If-Match": seen})
+    etag = operator.get(f"/api/v1/{path}").headers["ETag"]
+    answer = send(operator, "patch", path, {"pii": True}, **{"If-Match": etag})
     assert (answer.status_code, answer.json()["version"]) == (200, 2)
-    assert answer.headers["ETag"] != seen
+    assert answer.headers["ETag"] != etag
 
 
 def test_edit_with_an_older_etag_is_refused_with_the_current_one(operator: Client, airport: TargetDataset):
     column = column_of(airport)
-    seen = operator.get(f"/api/v1/columns/{column.key}/").headers["ETag"]
+    etag = operator.get(f"/api/v1/columns/{column.key}/").headers["ETag"]
     update_target_column(column=column, expected_version=1, description="Somebody was quicker")
-    answer = send(operator, "patch", f"columns/{column.key}/", {"pii": True}, **{"If-Match": seen})
+    answer = send(operator, "patch", f"columns/{column.key}/", {"pii": True}, **{"If-Match": etag})
     assert (answer.status_code, answer.json()["code"]) == (412, "stale_version")
     assert answer.headers["ETag"].startswith('"2')
     assert not column_of(airport).pii
@@ -192,8 +192,8 @@ def test_edit_with_an_older_etag_is_refused_with_the_current_one(operator: Clien
 def test_rename_requires_an_if_match_header(operator: Client, airport: TargetDataset):
     path = f"columns/{column_of(airport).key}/"
     assert send(operator, "post", f"{path}rename/", {"name": "title"}).status_code == 428
-    seen = operator.get(f"/api/v1/{path}").headers["ETag"]
-    answer = send(operator, "post", f"{path}rename/", {"name": "title"}, **{"If-Match": seen})
+    etag = operator.get(f"/api/v1/{path}").headers["ETag"]
+    answer = send(operator, "post", f"{path}rename/", {"name": "title"}, **{"If-Match": etag})
     assert (answer.json()["name"], answer.json()["former_names"]) == ("title", ["name"])
 
 
@@ -227,7 +227,7 @@ def test_retired_unused_column_is_deleted_with_its_reason(operator: Client, airp
     assert ChangeLogEntry.objects.order_by("id").last().reason == "Never used"
 
 
-# --- answers ----------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------
 
 
 def test_fields_parameter_limits_the_returned_fields(operator: Client, airport: TargetDataset):
@@ -263,17 +263,17 @@ def test_the_intake_of_a_table_is_written_and_read(operator: Client):
 
 
 def test_column_name_that_needs_quotes_requires_quoted_name(operator: Client, airport: TargetDataset):
-    given = {"dataset": str(airport.key), "name": "order total", "type": "string"}
-    asked = send(operator, "post", "columns/", given)
-    assert (asked.status_code, asked.json()["code"]) == (422, "quoted_name")
-    assert send(operator, "post", "columns/", given | {"quoted_name": True}).status_code == 201
+    body = {"dataset": str(airport.key), "name": "order total", "type": "string"}
+    answer = send(operator, "post", "columns/", body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "quoted_name")
+    assert send(operator, "post", "columns/", body | {"quoted_name": True}).status_code == 201
 
 
 def test_select_with_a_name_that_needs_quotes_requires_quoted_name(operator: Client, airport: TargetDataset):
     TargetSchema.objects.create(name="bizcore", layer="bizcore", ordinal=9)
     select = f"SELECT name AS {{}} FROM {airport}"
-    given = {"schema": "bizcore", "name": "names", "select": select.format("title")}
-    key = send(operator, "post", "datasets/", given).json()["key"]
+    body = {"schema": "bizcore", "name": "names", "select": select.format("title")}
+    key = send(operator, "post", "datasets/", body).json()["key"]
     changed = {"select": select.format("`long title`")}
     assert send(operator, "patch", f"datasets/{key}/", changed).json()["code"] == "quoted_name"
     assert send(operator, "patch", f"datasets/{key}/", changed | {"quoted_name": True}).status_code == 200

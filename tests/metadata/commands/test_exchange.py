@@ -23,7 +23,7 @@ def run(command: ProductCommand, name: str, *arguments: str) -> int:
 
 @pytest.fixture
 def connections_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disable the closing of connections at the end of a command, because the test still needs its own."""
+    """Disable the closing of connections at the end of a command, because the test still uses its connection."""
     monkeypatch.setattr("elevata.accounts.cli.connections.close_all", lambda: None)
 
 

@@ -1,4 +1,4 @@
-"""Columns that loads add, and the described columns that each is made of."""
+"""Tests of the columns that loads add, and of the described columns that each is computed from."""
 
 import pytest
 

@@ -90,7 +90,7 @@ def test_other_changes_cannot_be_undone(kind: str, action: str, fields: list[str
 
 
 def test_key_before_a_select_change_follows_from_the_logged_column_changes():
-    now = {"a": ("id", None), "b": ("number", 1), "c": ("line", 2), "d": ("new", 3), "e": ("old", 2)}
+    current = {"a": ("id", None), "b": ("number", 1), "c": ("line", 2), "d": ("new", 3), "e": ("old", 2)}
     logged = [
         ("a", "changed", {"key_ordinal": {"before": 1}}),
         ("b", "renamed", {"name": {"before": "nr", "after": "number"}, "key_ordinal": {"after": 1}}),
@@ -98,6 +98,6 @@ def test_key_before_a_select_change_follows_from_the_logged_column_changes():
         ("e", "retired", {"active": {"before": True, "after": False}}),
         ("c", "restored", {"active": {"after": True}}),
     ]
-    assert key_before(now, logged) == ["id", "old"]
+    assert key_before(current, logged) == ["id", "old"]
     assert key_before({"b": ("number", 1)}, logged[1:2]) == []
     assert key_before({"b": ("number", 1)}, []) == ["number"]

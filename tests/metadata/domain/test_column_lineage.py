@@ -1,4 +1,4 @@
-"""Cycles of flows between columns."""
+"""Tests of cycles of flows between columns."""
 
 from metadata.domain.column_lineage import ColumnLineage, ColumnNode, cycles
 

@@ -1,4 +1,4 @@
-"""Rules of copies: systems and names that a target takes."""
+"""Tests of the rules of copies: systems and names that are valid targets."""
 
 import pytest
 

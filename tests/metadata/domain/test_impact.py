@@ -1,4 +1,4 @@
-"""Impact of a change of a column, computed from the lineage and what names its columns."""
+"""Tests of the impact of a change of a column, computed from the lineage and the uses of its columns."""
 
 import pytest
 

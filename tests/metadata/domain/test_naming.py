@@ -137,10 +137,10 @@ def test_safe_column_name_of_a_safe_name_is_the_same(name: str) -> None:
 
 @given(st.lists(st.sampled_from(["a", "A", "b", "a_2", "A_3"]), max_size=8))
 def test_free_names_never_collide_whatever_their_case(names: list[str]) -> None:
-    taken: list[str] = []
+    used: list[str] = []
     for name in names:
-        taken.append(naming.free_name(name, taken))
-    assert len({name.lower() for name in taken}) == len(names)
+        used.append(naming.free_name(name, used))
+    assert len({name.lower() for name in used}) == len(names)
 
 
 def test_free_name_respects_the_length_limit() -> None:

@@ -1,4 +1,4 @@
-"""Tests of names that most engines need quotes for."""
+"""Tests of names that most engines require quotes for."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Scope: its description, its stored form and contradictions of its parts."""
+"""Tests of scopes: description, stored form and contradictions of their parts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Selection of datasets by words."""
+"""Tests of the selection of datasets by words."""
 
 import pytest
 

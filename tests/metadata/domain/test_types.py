@@ -42,7 +42,7 @@ def test_stored_type_of_a_stored_type_is_the_same(data_type: DataType) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alias", "meant"),
+    ("alias", "expected"),
     [
         ("int", "integer"),
         ("INT64", "bigint"),
@@ -63,8 +63,8 @@ def test_stored_type_of_a_stored_type_is_the_same(data_type: DataType) -> None:
         ("guid", "uuid"),
     ],
 )
-def test_other_spellings_are_normalised(alias: str, meant: str) -> None:
-    assert str(parse(alias)) == meant
+def test_other_spellings_are_normalised(alias: str, expected: str) -> None:
+    assert str(parse(alias)) == expected
 
 
 @pytest.mark.parametrize(

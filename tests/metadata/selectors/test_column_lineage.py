@@ -1,4 +1,4 @@
-"""Lineage of columns from sources to exposures."""
+"""Tests of the lineage of columns from sources to exposures."""
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -40,7 +40,7 @@ def mart(airport: TargetDataset) -> TargetDataset:
 
 @pytest.fixture
 def circle(db: None) -> list[TargetColumn]:
-    """Return two columns that read each other, as no service writes them."""
+    """Return two columns that read each other, which services would refuse."""
     first, other = TargetDatasetFactory(name="one"), TargetDatasetFactory(name="other")
     columns = [TargetColumnFactory(dataset=dataset, name="x") for dataset in (first, other)]
     for reader, read in (columns, columns[::-1]):

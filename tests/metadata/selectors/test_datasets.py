@@ -104,9 +104,9 @@ def test_historys_columns_are_those_of_its_table(rawcore: TargetDataset, policy:
     routes = add_routes(rawcore)
     create_target_column(dataset=routes, name="changed_on", type="date")
     routes = update_target_dataset(dataset=routes, expected_version=routes.version, history_policy=policy)
-    shown = [(column.name, column.type) for column in history_columns.history_columns(routes.history)]
+    columns = [(column.name, column.type) for column in history_columns.history_columns(routes.history)]
     table = history_table(dataset_states.dataset_state(routes))
-    assert shown == [(column.name, column.type) for column in table.columns]
+    assert columns == [(column.name, column.type) for column in table.columns]
 
 
 def test_lineage_reaches_from_the_source_to_history(rawcore: TargetDataset) -> None:

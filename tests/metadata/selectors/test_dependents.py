@@ -43,7 +43,7 @@ def named(dataset: TargetDataset, name: str) -> TargetColumn:
     return TargetColumn.objects.get(dataset=dataset, name=name)
 
 
-def told(rows: Iterable[Dependent]) -> list[tuple[str, str, str, str, str]]:
+def summaries(rows: Iterable[Dependent]) -> list[tuple[str, str, str, str, str]]:
     return [(row.effect, str(row.dataset), row.what, row.before, row.after) for row in rows]
 
 
@@ -62,7 +62,7 @@ def routes_to(airport: TargetDataset, role: str = "") -> TargetDataset:
 
 
 def test_column_rename_lists_dependents_with_their_new_text(airport: TargetDataset, places: TargetDataset) -> None:
-    assert told(dependents.of_column_rename(named(airport, "name"), "title")) == [
+    assert summaries(dependents.of_column_rename(named(airport, "name"), "title")) == [
         (FOLLOWS, "rawcore.rc_air_airport_hist", "history", "name", "title"),
         (FOLLOWS, "mart.places", "filter", "name IS NOT NULL", "`title` IS NOT NULL"),
         (STAYS, "mart.places", "column name", "", ""),
@@ -88,13 +88,13 @@ def test_column_rename_lists_a_history_policy_that_names_the_column(airport: Tar
     policy = {"track": ["name"]}
     update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
     rows = dependents.of_column_rename(named(airport, "name"), "title")
-    assert (FOLLOWS, "rawcore.rc_air_airport", "history policy", "name", "title") in told(rows)
+    assert (FOLLOWS, "rawcore.rc_air_airport", "history policy", "name", "title") in summaries(rows)
 
 
 def test_column_rename_keeps_references(airport: TargetDataset) -> None:
     routes_to(airport, "origin")
     rows = dependents.of_column_rename(named(airport, "icao"), "code")
-    assert (STAYS, "rawcore.rc_net_route", "reference to rawcore.rc_air_airport", "", "") in told(rows)
+    assert (STAYS, "rawcore.rc_net_route", "reference to rawcore.rc_air_airport", "", "") in summaries(rows)
 
 
 def test_rename_of_an_input_column_used_by_a_cdc_policy_is_refused_as_listed(airport: TargetDataset) -> None:
@@ -104,14 +104,14 @@ def test_rename_of_an_input_column_used_by_a_cdc_policy_is_refused_as_listed(air
     policy = {"input": "cdc", "op": "op", "time": changed.name}
     update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
     rows = dependents.of_column_rename(operation, "operation")
-    assert (REFUSES, "rawcore.rc_air_airport", "history policy", "op", "") in told(rows)
+    assert (REFUSES, "rawcore.rc_air_airport", "history policy", "op", "") in summaries(rows)
     with pytest.raises(MetadataError):
         rename_column(column=operation, name="operation", expected_version=1, reason="clearer")
 
 
 def test_dataset_rename_lists_its_key_history_and_references(airport: TargetDataset, places: TargetDataset) -> None:
     routes_to(airport)
-    assert told(dependents.of_dataset_rename(airport, "rc_airfield")) == [
+    assert summaries(dependents.of_dataset_rename(airport, "rc_airfield")) == [
         (FOLLOWS, "rawcore.rc_air_airport", "key column", "rc_air_airport_key", "rc_airfield_key"),
         (FOLLOWS, "rawcore.rc_air_airport_hist", "history", "rc_air_airport_hist", "rc_airfield_hist"),
         (FOLLOWS, "rawcore.rc_net_route", "reference", "rc_air_airport_key", "rc_airfield_key"),
@@ -124,7 +124,7 @@ def test_dataset_rename_lists_its_key_history_and_references(airport: TargetData
 def test_dataset_rename_keeps_a_reference_with_a_role(airport: TargetDataset) -> None:
     routes_to(airport, "origin")
     rows = dependents.of_dataset_rename(airport, "rc_airfield")
-    assert (STAYS, "rawcore.rc_net_route", "reference origin", "", "") in told(rows)
+    assert (STAYS, "rawcore.rc_net_route", "reference origin", "", "") in summaries(rows)
 
 
 def test_downstream_is_everything_that_rows_flow_into(airport: TargetDataset, places: TargetDataset) -> None:
@@ -137,7 +137,7 @@ def test_downstream_is_everything_that_rows_flow_into(airport: TargetDataset, pl
 
 
 def test_column_retirement_lists_broken_readers(airport: TargetDataset, places: TargetDataset) -> None:
-    assert told(dependents.of_column_retirement(named(airport, "name"))) == [
+    assert summaries(dependents.of_column_retirement(named(airport, "name"))) == [
         (BREAKS, "mart.places", "filter", "name IS NOT NULL", ""),
         (BREAKS, "mart.places", "column name", "", ""),
         (BREAKS, "mart.places", "column shout", "upper(name)", ""),
@@ -168,7 +168,7 @@ def test_reference_refuses_the_retirement_of_its_column(airport: TargetDataset) 
 
 def test_dataset_retirement_lists_its_history_and_broken_readers(airport: TargetDataset, places: TargetDataset) -> None:
     routes_to(airport, "origin")
-    assert told(dependents.of_dataset_retirement(airport)) == [
+    assert summaries(dependents.of_dataset_retirement(airport)) == [
         (FOLLOWS, "rawcore.rc_air_airport_hist", "history", "", ""),
         (BREAKS, "mart.places", "input", "", ""),
         (BREAKS, "rawcore.rc_net_route", "reference origin", "", ""),
@@ -178,12 +178,12 @@ def test_dataset_retirement_lists_its_history_and_broken_readers(airport: Target
 def test_deletion_is_refused_by_readers_of_the_column_or_dataset(airport: TargetDataset, places: TargetDataset) -> None:
     update_target_dataset(dataset=places, expected_version=places.version, filter="")
     column = retire_column(column=named(airport, "elevation"), expected_version=1)
-    assert told(dependents.of_column_deletion(column)) == [(REFUSES, "mart.places", "column elevation", "", "")]
+    assert summaries(dependents.of_column_deletion(column)) == [(REFUSES, "mart.places", "column elevation", "", "")]
     with pytest.raises(MetadataError, match="needs it"):
         delete_column(column=column, expected_version=column.version)
     airport.refresh_from_db()
     dataset = retire_dataset(dataset=airport, expected_version=airport.version)
-    assert (REFUSES, "mart.places", "input", "", "") in told(dependents.of_dataset_deletion(dataset))
+    assert (REFUSES, "mart.places", "input", "", "") in summaries(dependents.of_dataset_deletion(dataset))
     with pytest.raises(MetadataError, match="needs it"):
         delete_dataset(dataset=dataset, expected_version=dataset.version)
 
@@ -198,7 +198,7 @@ def test_unreadable_expression_is_listed_as_refusing_a_rename(airport: TargetDat
     broken = named(places, "shout")
     TargetColumn.objects.filter(pk=broken.pk).update(expression="upper(")
     rows = dependents.of_column_rename(named(airport, "name"), "title")
-    assert (REFUSES, "mart.places", "column shout", "upper(", "") in told(rows)
+    assert (REFUSES, "mart.places", "column shout", "upper(", "") in summaries(rows)
 
 
 def test_dependents_follow_a_changed_expression(airport: TargetDataset, places: TargetDataset) -> None:
@@ -213,7 +213,7 @@ def test_dependents_follow_a_changed_expression(airport: TargetDataset, places: 
 
 def test_reference_retirement_lists_the_foreign_key_and_keeps_both_ends(airport: TargetDataset) -> None:
     reference = routes_to(airport, role="origin").references.get()
-    assert told(dependents.of_reference_retirement(reference)) == [
+    assert summaries(dependents.of_reference_retirement(reference)) == [
         (FOLLOWS, "rawcore.rc_net_route", "foreign key", "origin_key", ""),
         (FOLLOWS, "rawcore.rc_net_route_hist", "history", "origin_key", ""),
         (STAYS, "rawcore.rc_net_route", "column origin", "", ""),
@@ -226,7 +226,7 @@ def test_retired_reference_has_no_dependents(airport: TargetDataset) -> None:
     assert dependents.of_reference_retirement(retire_reference(reference=reference, expected_version=1)) == []
 
 
-# --- what is read ----------------------------------------------------------------------------------
+# --- queries ---------------------------------------------------------------------------------------
 
 
 def test_removing_an_input_lists_the_columns_and_filter_that_read_it(
@@ -253,10 +253,10 @@ def test_inputs_change_is_listed_as_refused_if_the_service_refuses_it(
     airport: TargetDataset, places: TargetDataset
 ) -> None:
     top = create_target_dataset(schema=places.schema, name="top", inputs=[places])
-    for wanted in ([], [airport, top], [top]):
-        assert REFUSES in {dependent.effect for dependent in dependents.of_inputs_change(places, wanted)}
+    for inputs in ([], [airport, top], [top]):
+        assert REFUSES in {dependent.effect for dependent in dependents.of_inputs_change(places, inputs)}
         with pytest.raises(MetadataError):
-            set_dataset_inputs(dataset=places, expected_version=places.version, inputs=wanted)
-    wanted = [airport.generated_from, airport]
-    assert {dependent.effect for dependent in dependents.of_inputs_change(places, wanted)} == {FOLLOWS}
-    set_dataset_inputs(dataset=places, expected_version=places.version, inputs=wanted)
+            set_dataset_inputs(dataset=places, expected_version=places.version, inputs=inputs)
+    inputs = [airport.generated_from, airport]
+    assert {dependent.effect for dependent in dependents.of_inputs_change(places, inputs)} == {FOLLOWS}
+    set_dataset_inputs(dataset=places, expected_version=places.version, inputs=inputs)

@@ -1,4 +1,4 @@
-"""Classification of models: columns that are chosen by sensitive ones, and hashes of sensitive keys."""
+"""Tests of the classification of models: rows chosen by sensitive columns, and hashes of sensitive keys."""
 
 import pytest
 from django.db import connection
@@ -204,5 +204,5 @@ def test_equal_queries_in_two_models_are_classified_quickly(person, bizcore) -> 
     text = chained(GROUPED, "rawcore.person")
     for name in ("first", "second"):
         targets.create_target_dataset(schema=bizcore, name=name, select=f"{text} WHERE id > {len(name)}")
-    both = "SELECT a.id FROM bizcore.first a WHERE a.salary > 1 UNION SELECT b.id FROM bizcore.second b"
-    assert sensitive(targets.create_target_dataset(schema=bizcore, name="both", select=both)) == {"id"}
+    select = "SELECT a.id FROM bizcore.first a WHERE a.salary > 1 UNION SELECT b.id FROM bizcore.second b"
+    assert sensitive(targets.create_target_dataset(schema=bizcore, name="both", select=select)) == {"id"}

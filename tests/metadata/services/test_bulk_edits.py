@@ -67,7 +67,7 @@ def test_bulk_edit_changes_all_rows_with_log_entries_of_one_time(datasets: list[
 
 
 def test_bulk_edit_is_refused_if_a_row_changed_since_its_preview(datasets: list[TargetDataset]):
-    """Both were previewed before either was made; they share one dataset."""
+    """Check two edits with a common dataset, both previewed before the first was applied."""
     first, second = edits_of(datasets[:2], OWNER, "first"), edits_of(datasets[1:], OWNER, "second")
     apply_edits(first)
     with pytest.raises(EditsRefused) as refused:
@@ -148,7 +148,7 @@ def test_undo_keeps_later_edits_of_other_fields(datasets: list[TargetDataset]):
 
 
 def test_bulk_edit_returns_its_own_log_entry(datasets: list[TargetDataset]):
-    """Another user's edit after it has a newer entry of the same dataset."""
+    """Check the entry of an edit after a newer entry of the same dataset."""
     entry = apply_edits(edits_of(datasets[:1], OWNER, "ops"))
     row = TargetDataset.objects.get(pk=datasets[0].pk)
     update_target_dataset(dataset=row, expected_version=row.version, description="Later.")
@@ -175,7 +175,7 @@ def change(row: TargetColumn, **changes: object) -> ChangeLogEntry:
 
 
 def rename(row: TargetColumn, name: str) -> ChangeLogEntry:
-    """Rename a column; return the entry of it, not of what follows it."""
+    """Rename a column; return the entry of the rename, not of its consequences."""
     rename_column(column=row, name=name, expected_version=row.version)
     return ChangeLogEntry.objects.filter(action="renamed").latest("pk")
 
@@ -224,9 +224,9 @@ def test_a_former_name_that_is_taken_refuses_the_undo(rawcore: TargetDataset):
 
 
 def test_the_undo_of_a_type_change_restores_the_type(rawcore: TargetDataset):
-    was = column("rc_air_airport", "elevation").type
+    before = column("rc_air_airport", "elevation").type
     apply_edits(undo_edits(change(column("rc_air_airport", "elevation"), type="decimal(12,4)")))
-    assert column("rc_air_airport", "elevation").type == was
+    assert column("rc_air_airport", "elevation").type == before
 
 
 def test_the_undo_of_an_expression_restores_what_the_column_reads(rawcore: TargetDataset):
@@ -239,7 +239,7 @@ def test_the_undo_of_an_expression_restores_what_the_column_reads(rawcore: Targe
 
 @pytest.fixture
 def sums() -> TargetDataset:
-    """A model that reads one column of a dataset."""
+    """Return a model that reads one column of a dataset."""
     orders = TargetDatasetFactory(name="orders")
     TargetColumnFactory(dataset=orders, name="amount", data_type="decimal", precision=10, scale=2)
     select = "SELECT amount * 2 AS twice FROM rawcore.orders"
@@ -247,9 +247,9 @@ def sums() -> TargetDataset:
 
 
 def test_models_follow_the_undo_of_a_type(sums: TargetDataset):
-    was = sums.columns.get().type
+    before = sums.columns.get().type
     apply_edits(undo_edits(change(column("orders", "amount"), type="decimal(30,4)")))
-    assert sums.columns.get().type == was
+    assert sums.columns.get().type == before
 
 
 def test_the_undo_of_a_rename_restores_the_text_of_a_select(sums: TargetDataset):
@@ -282,15 +282,15 @@ def test_the_undo_of_a_select_restores_its_columns_inputs_and_key(sums: TargetDa
     update_target_dataset(dataset=row, expected_version=row.version, business_key=["twice"])
     other = TargetDatasetFactory(name="customer")
     TargetColumnFactory(dataset=other, name="number", data_type="bigint", nullable=False)
-    was = described(sums)
+    before = described(sums)
     select = "SELECT c.number, o.amount FROM rawcore.orders o CROSS JOIN rawcore.customer c"
     entry = edit_select(sums, select, business_key=["number"])
-    assert described(sums) != was
+    assert described(sums) != before
     (edit,) = undo_edits(entry)
     assert (edit.name, dict(edit.changes)) == ("bizcore.sums", {"select": sums.select, "business_key": ["twice"]})
     apply_edits([edit])
     row = TargetDataset.objects.get(pk=sums.pk)
-    assert (row.select, described(row)) == (sums.select, was)
+    assert (row.select, described(row)) == (sums.select, before)
     assert [str(item.upstream) for item in row.inputs.all()] == ["rawcore.orders"]
 
 
@@ -307,12 +307,12 @@ def test_undo_of_a_select_is_followed_by_models_that_read_it(sums: TargetDataset
     reader = create_target_dataset(
         schema=TargetSchemaFactory(name="serving"), name="reader", select="SELECT twice FROM bizcore.sums"
     )
-    was = described(reader)
+    before = described(reader)
     entry = edit_select(sums, "SELECT CAST(amount AS string) AS twice FROM rawcore.orders")
-    assert described(reader) != was
+    assert described(reader) != before
     (edit,) = undo_edits(entry)
     apply_edits([edit])
-    assert described(reader) == was
+    assert described(reader) == before
 
 
 def test_a_select_that_was_edited_again_is_not_undone(sums: TargetDataset):

@@ -1,4 +1,4 @@
-"""Copies of datasets in the metadata: what is refused, files and change log, and the report of sensitive columns."""
+"""Tests of copies of datasets in the metadata: refusals, files and change log, and the report of sensitive columns."""
 
 from pathlib import Path
 
@@ -104,23 +104,23 @@ def test_dataset_with_a_copy_does_not_get_a_name_of_the_products_own_tables(mart
 def test_dataset_is_not_renamed_to_the_table_of_another_copy(mart, bi):
     other = create_target_dataset(schema=mart.schema, name="other")
     create_copy(dataset=mart, to=bi)
-    taken = create_copy(dataset=other, to=bi, table=f"{mart.schema}.Taken")
+    existing = create_copy(dataset=other, to=bi, table=f"{mart.schema}.Taken")
     problem = refused(rename_dataset, dataset=mart, expected_version=mart.version, name="taken")
     assert (problem.code, problem.field) == ("name_taken", "name")
     assert f"{other} is copied to {mart.schema}.Taken in bi" in problem.message
-    delete_copy(copy=taken, expected_version=taken.version)
+    delete_copy(copy=existing, expected_version=existing.version)
     assert rename_dataset(dataset=mart, expected_version=mart.version, name="taken").name == "taken"
 
 
 def test_schema_is_not_renamed_to_the_tables_of_other_copies(mart, bi):
     other = create_target_dataset(schema=mart.schema, name="other")
     create_copy(dataset=mart, to=bi)
-    taken = create_copy(dataset=other, to=bi, table=f"Taken.{mart.name}")
+    existing = create_copy(dataset=other, to=bi, table=f"Taken.{mart.name}")
     schema = mart.schema
     problem = refused(update_schema, schema=schema, expected_version=schema.version, name="taken")
     assert (problem.code, problem.field, problem.where) == ("name_taken", "name", "taken")
     assert TargetSchema.objects.get(pk=schema.pk).name == str(mart).split(".")[0]
-    delete_copy(copy=taken, expected_version=taken.version)
+    delete_copy(copy=existing, expected_version=existing.version)
     create_copy(dataset=other, to=bi)
     assert update_schema(schema=schema, expected_version=schema.version, name="taken").name == "taken"
 

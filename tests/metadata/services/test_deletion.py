@@ -31,13 +31,13 @@ def retired(dataset: TargetDataset, name: str) -> TargetColumn:
 
 
 def test_deletion_of_a_retired_column_is_logged_with_user_and_reason(airports):
-    gone = retired(airports, "elevation")
+    elevation = retired(airports, "elevation")
     with acting_as(ensure_user(name="ada", roles=["editor"])):
-        delete_column(column=gone, expected_version=gone.version, reason="nobody asked for it")
+        delete_column(column=elevation, expected_version=elevation.version, reason="nobody asked for it")
     assert not airports.columns.filter(name="elevation").exists()
     entry = ChangeLogEntry.objects.order_by("-pk").first()
     assert (entry.actor, entry.action, entry.reason) == ("ada", "deleted", "nobody asked for it")
-    assert (entry.subject_key, entry.dataset_key) == (str(gone.key), airports.key)
+    assert (entry.subject_key, entry.dataset_key) == (str(elevation.key), airports.key)
 
 
 def test_a_column_in_use_is_not_deleted(airports):
@@ -56,13 +56,13 @@ def test_a_column_that_another_reads_is_not_deleted(airports):
 
 
 def test_deletion_of_a_retired_dataset_includes_its_columns_and_history(airports):
-    gone = retire_dataset(dataset=airports, expected_version=airports.version)
-    delete_dataset(dataset=gone, expected_version=gone.version)
+    dataset = retire_dataset(dataset=airports, expected_version=airports.version)
+    delete_dataset(dataset=dataset, expected_version=dataset.version)
     assert not TargetDataset.objects.filter(name__startswith="rc_air_airport").exists()
-    assert not TargetColumn.objects.filter(dataset_id=gone.pk).exists()
+    assert not TargetColumn.objects.filter(dataset_id=dataset.pk).exists()
 
 
 def test_a_history_is_not_deleted_without_its_base(airports):
-    gone = retire_dataset(dataset=airports, expected_version=airports.version)
+    dataset = retire_dataset(dataset=airports, expected_version=airports.version)
     with pytest.raises(MetadataError, match="goes with its base"):
-        delete_dataset(dataset=gone.history, expected_version=gone.history.version)
+        delete_dataset(dataset=dataset.history, expected_version=dataset.history.version)

@@ -1,4 +1,4 @@
-"""Contracts and exposures in the metadata: what is refused, and the way through files and the change log."""
+"""Tests of contracts and exposures in the metadata: refusals, files and change log."""
 
 from pathlib import Path
 from typing import Any

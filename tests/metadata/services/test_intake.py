@@ -1,4 +1,4 @@
-"""Tests of the intake of a source dataset: saved, exchanged, following its columns, and fit for its readers."""
+"""Tests of the intake of a source dataset: saving, exchange, renamed columns, and requirements of its readers."""
 
 from pathlib import Path
 
@@ -124,8 +124,8 @@ def test_key_list_is_checked_like_a_location() -> None:
 def test_an_intake_is_exported_and_imported(tmp_path: Path) -> None:
     generate_targets(source_dataset=customers())
     export_metadata(tmp_path)
-    written = {path: path.read_text() for path in tmp_path.rglob("*.yaml")}
-    assert any("look_back: 2 days" in text for text in written.values())
+    files = {path: path.read_text() for path in tmp_path.rglob("*.yaml")}
+    assert any("look_back: 2 days" in text for text in files.values())
     SourceDataset.objects.update(intake={})
     import_metadata(tmp_path)
     assert SourceDataset.objects.get(name="customer").intake == INTAKE

@@ -1,4 +1,4 @@
-"""Order of models: each after those that it reads."""
+"""Tests of the order of models: each after those that it reads."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from metadata.services import models
 
 
 class Edges(dict[int, list[int]]):
-    """Datasets read, by primary key, with the number of times that each was asked for."""
+    """Datasets read, by primary key, with the number of look-ups of each."""
 
     def __init__(self, edges: dict[int, list[int]]) -> None:
         super().__init__(edges)

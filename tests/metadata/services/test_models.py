@@ -1,4 +1,4 @@
-"""Models: columns and lineage that follow from a SELECT, and models that follow what they read."""
+"""Tests of models: columns and lineage derived from a SELECT, and updates after changes upstream."""
 
 import pytest
 from django.db import connection
@@ -58,7 +58,7 @@ def select_of(dataset: TargetDataset) -> str:
     return TargetDataset.objects.get(pk=dataset.pk).select
 
 
-# --- what follows from a SELECT ----------------------------------------------------------------
+# --- columns and lineage of a SELECT -----------------------------------------------------------
 
 
 def test_columns_follow_from_the_select(orders, bizcore) -> None:
@@ -66,7 +66,7 @@ def test_columns_follow_from_the_select(orders, bizcore) -> None:
 
 
 def test_only_keys_of_a_loaded_table_are_never_null_in_a_model(orders, bizcore) -> None:
-    """Rows that were loaded before a column was added, and are not delivered again, have no value of it."""
+    """Check nullability: rows loaded before a column was added, and not delivered again, have no value of it."""
     targets.create_target_column(dataset=orders, name="changed", type="timestamp", nullable=False)
     known = "coalesce(customer, '?') AS known"
     first = model(bizcore, "first", f"SELECT id, changed, {known}, orders_key AS k FROM rawcore.orders")
@@ -255,7 +255,7 @@ def test_historized_model_requires_a_business_key(orders, bizcore) -> None:
     assert sales.history.name == "sales_hist"
 
 
-# --- models that follow -------------------------------------------------------------------------------
+# --- changes upstream ---------------------------------------------------------------------------------
 
 
 def test_a_rename_upstream_is_written_into_the_select(orders, bizcore) -> None:
@@ -267,13 +267,13 @@ def test_a_rename_upstream_is_written_into_the_select(orders, bizcore) -> None:
 
 
 def test_a_rename_flows_through_all_columns_to_the_next_model(orders, bizcore) -> None:
-    everything = model(bizcore, "everything", "SELECT * FROM rawcore.orders")
+    star = model(bizcore, "everything", "SELECT * FROM rawcore.orders")
     last = model(
         bizcore, "last", "SELECT e.amount + 1 AS more FROM bizcore.everything e JOIN rawcore.orders USING (id)"
     )
     row = column(orders, "amount")
     lifecycle.rename_column(column=row, name="net", expected_version=row.version)
-    assert column(everything, "net").former_names == ["amount"]
+    assert column(star, "net").former_names == ["amount"]
     assert "e.`net` + 1" in select_of(last)
 
 
@@ -341,7 +341,7 @@ def test_new_column_that_changes_the_meaning_of_a_model_is_refused(orders, bizco
 
 
 def test_lineage_of_hashes_changes_only_when_its_model_is_stored(orders, bizcore) -> None:
-    """A change upstream leaves models with hashes alone, also those whose hashes were stored without lineage."""
+    """Check that a change upstream does not update models with hashes, even if their hashes have no lineage."""
     select = "SELECT orders_key, row_hash AS hash, upper(orders_key) AS k, customer FROM rawcore.orders"
     new, old = model(bizcore, "new", select), model(bizcore, "old", select)
     hashes = old.columns.exclude(name="customer")
@@ -400,10 +400,10 @@ def test_models_of_one_name_in_two_schemas_need_an_alias(orders, bizcore) -> Non
     serving = TargetSchemaFactory(name="serving")
     model(bizcore)
     model(serving, "sales")
-    both = "SELECT sales.id FROM bizcore.sales JOIN serving.sales ON true"
+    select = "SELECT sales.id FROM bizcore.sales JOIN serving.sales ON true"
     with pytest.raises(MetadataError, match="sales is used twice in FROM: give one of them an alias"):
-        model(serving, "both", both)
-    assert columns(model(serving, "both", both.replace("serving.sales", "serving.sales AS other")))
+        model(serving, "both", select)
+    assert columns(model(serving, "both", select.replace("serving.sales", "serving.sales AS other")))
 
 
 def test_new_model_is_stored_with_a_limited_number_of_queries(orders, bizcore, django_assert_max_num_queries) -> None:

@@ -1,4 +1,4 @@
-"""Tests of delivered columns that the contract does not have."""
+"""Tests of delivered columns that are not in the contract."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Quality checks of datasets: written, followed by renames, kept from losing their columns, in files."""
+"""Tests of quality checks of datasets: writes, renames, protection of their columns, files."""
 
 from pathlib import Path
 

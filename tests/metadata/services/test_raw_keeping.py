@@ -1,4 +1,4 @@
-"""Keeping of a raw dataset: changed by the service, the form, REST and YAML, and part of the dataset's state."""
+"""Tests of keeping deliveries in raw: changed by service, form, REST and YAML, and part of the dataset's state."""
 
 import pytest
 from django.test import Client

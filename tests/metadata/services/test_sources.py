@@ -72,11 +72,11 @@ def test_system_kind_cannot_change_if_its_datasets_have_other_formats() -> None:
 
 def test_the_query_of_a_table_is_checked_when_it_is_saved() -> None:
     system = SystemFactory(kind="jdbc", location="postgresql://reader@db/erp")
-    asked = {"system": system, "name": "orders", "format": "table", "location": "sales.orders"}
+    arguments = {"system": system, "name": "orders", "format": "table", "location": "sales.orders"}
     with pytest.raises(MetadataError) as refused:
-        sources.create_source_dataset(**asked, options={"query": "DELETE FROM orders"})
+        sources.create_source_dataset(**arguments, options={"query": "DELETE FROM orders"})
     assert (refused.value.code, refused.value.field) == ("sql_refused", "options.query")
-    sources.create_source_dataset(**asked, options={"query": "SELECT id FROM orders"})
+    sources.create_source_dataset(**arguments, options={"query": "SELECT id FROM orders"})
 
 
 def test_a_short_name_follows_from_the_name() -> None:

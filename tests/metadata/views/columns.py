@@ -1,4 +1,4 @@
-"""Columns of the airports as tests of the grid, the form and pasting look at them."""
+"""Helpers for tests of the grid, the form and pasting of the columns of airports."""
 
 from django.http import HttpResponse
 from django.test import Client
@@ -17,7 +17,7 @@ def column(name: str, dataset: str = "rc_air_airport") -> TargetColumn:
 
 
 def by_bob(name: str, **changes: object) -> None:
-    """Another user edits the column."""
+    """Change the column as another user, bob."""
     row = column(name)
     with acting_as(someone("bob", Role.EDITOR)):
         update_target_column(column=row, expected_version=row.version, **changes)

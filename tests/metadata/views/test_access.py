@@ -1,4 +1,4 @@
-"""Access: users who may do something at a place, all that one user reaches, and roles granted there."""
+"""Tests of the access pages: users with a permission for an object, all permissions of a user, and granted roles."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def permitted(row: Any, **checks: Callable[[User], bool]) -> dict[str, set[str]]
 
 
 def listed(row: Any) -> dict[str, set[str]]:
-    """Return the users whom the page shows with each action."""
+    """Return the names of the users with access to an object, by action."""
     actions = actions_at(row)
     access = [access_of(user, actions) for user in users_at(actions)]
     return {
@@ -128,12 +128,12 @@ def test_access_page_grants_a_role_for_its_place(users: dict[str, User], airport
     sent = {"do": "grant", "grant-user": "viewer", "grant-role": "steward", "grant-place": "schema:rawcore"}
     assert admin.post(address, sent).status_code == 302
     assert RoleGrant.objects.get(user=users["viewer"]).schema == "rawcore"
-    for wrong, message in (
+    for change, message in (
         ({"grant-user": "nobody"}, "there is no user with this name"),
         ({"grant-place": "schema:raw"}, "Select a valid choice"),
         ({"grant-user": "program", "grant-role": "approver"}, "service account"),
     ):
-        answer = admin.post(address, sent | wrong)
+        answer = admin.post(address, sent | change)
         assert answer.status_code == 422
         assert message.lower() in answer.content.decode().lower()
     assert signed_in(users["steward"]).post(address, sent).status_code == 403

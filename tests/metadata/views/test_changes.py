@@ -1,4 +1,4 @@
-"""The change log on its page: found by any name a thing had, told field by field."""
+"""Tests of the change log's page: search by current and former names, and changes by field."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""The form of one column, and of one that is not there yet."""
+"""Tests of the forms of an existing and of a new column."""
 
 import pytest
 from django.http import HttpResponse
@@ -15,7 +15,7 @@ from tests.metadata.views.columns import by_bob, column, order
 pytestmark = pytest.mark.django_db
 
 
-# --- a column's own form -------------------------------------------------------------------------
+# --- an existing column --------------------------------------------------------------------------
 
 
 def test_column_form_saves_the_changed_fields(editor: Client, airport: TargetDataset):
@@ -58,8 +58,8 @@ def test_column_form_shows_errors_at_fields_and_keeps_the_typed_values(editor: C
     refused = html_of(answer)
     assert answer.status_code == 422
     assert "is not a type" in refused[refused.index('id="id_type_error"') :][:200]
-    kept = form_of(refused, having="version")
-    assert {name: kept.get(name, [""]) for name in ("type", "expression", "owner", "initial-type", "version")} == {
+    fields = form_of(refused, having="version")
+    assert {name: fields.get(name, [""]) for name in ("type", "expression", "owner", "initial-type", "version")} == {
         "type": ["strig"],
         "expression": ["upper("],
         "owner": ["Kim"],
@@ -135,8 +135,8 @@ def test_a_name_that_needs_quotes_is_confirmed_in_the_form(editor: Client, airpo
     address = f"/datasets/{airport.key}/columns/new/"
     given = {"name": "order total", "type": "string", "role": "attribute", "nullable": "on"}
     assert "quoted_name" not in html_of(editor.get(address))
-    asked = editor.post(address, given)
-    assert asked.status_code == 422
-    assert "Keep this name" in html_of(asked)
+    answer = editor.post(address, given)
+    assert answer.status_code == 422
+    assert "Keep this name" in html_of(answer)
     assert editor.post(address, given | {"quoted_name": "on"}).status_code == 302
     assert airport.columns.filter(name="order total").exists()

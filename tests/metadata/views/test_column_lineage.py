@@ -1,4 +1,4 @@
-"""Lineage by column: picture, table and files of the same columns."""
+"""Tests of lineage by column: graph, table and files of the same columns."""
 
 import json
 

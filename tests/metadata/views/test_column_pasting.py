@@ -1,4 +1,4 @@
-"""Pasting into a dataset's columns: shown first, then saved as a whole."""
+"""Tests of pasting into a dataset's columns: previewed, then saved as a whole."""
 
 import pytest
 from django.http import HttpResponse
@@ -22,16 +22,16 @@ def paste(client: Client, text: str, *, start: str = "icao", cell: str = "name",
     return client.post(f"/datasets/{airport.key}/columns/paste/", data)
 
 
-def save(client: Client, shown: HttpResponse) -> HttpResponse:
-    """Press what the preview offers."""
-    page = html_of(shown)
+def save(client: Client, preview: HttpResponse) -> HttpResponse:
+    """Save the previewed columns by the button of the preview."""
+    page = html_of(preview)
     return client.post(action_of(page, having="versions"), form_of(page, having="versions") | {"save": "yes"})
 
 
 def test_a_paste_is_shown_before_anything_is_written(editor: Client, airport: TargetDataset):
-    shown = paste(editor, "Who it is\tKim\nHow high\tLou", start="name", cell="description")
-    page = words(html_of(shown))
-    assert shown.status_code == 200
+    preview = paste(editor, "Who it is\tKim\nHow high\tLou", start="name", cell="description")
+    page = words(html_of(preview))
+    assert preview.status_code == 200
     assert "2 columns to change" in page
     assert "line 1 name description Who it is owner Kim" in page
     assert "line 2 elevation description How high owner Lou" in page
@@ -39,9 +39,9 @@ def test_a_paste_is_shown_before_anything_is_written(editor: Client, airport: Ta
 
 
 def test_a_paste_is_saved_as_a_whole(editor: Client, airport: TargetDataset):
-    shown = paste(editor, "Name\tType\tOwner\nname\tstring(40)\tKim\nrunways\tint\tLou\nicao\tstring\t")
-    assert "1 unchanged" in words(html_of(shown))
-    answer = save(editor, shown)
+    preview = paste(editor, "Name\tType\tOwner\nname\tstring(40)\tKim\nrunways\tint\tLou\nicao\tstring\t")
+    assert "1 unchanged" in words(html_of(preview))
+    answer = save(editor, preview)
     assert answer.url == f"/datasets/{airport.key}/"
     assert (str(column("name").type), column("name").owner) == ("string(40)", "Kim")
     assert (str(column("runways").type), column("runways").owner) == ("integer", "Lou")
@@ -84,9 +84,9 @@ def test_empty_cells_clear_texts_and_leave_the_rest(editor: Client, airport: Tar
 
 
 def test_paste_over_a_concurrent_change_shows_it_before_saving(editor: Client, airport: TargetDataset):
-    shown = paste(editor, "Kim", start="name", cell="owner")
+    preview = paste(editor, "Kim", start="name", cell="owner")
     by_bob("name", owner="Bob")
-    answer = save(editor, shown)
+    answer = save(editor, preview)
     assert answer.status_code == 409
     page = words(html_of(answer))
     assert "Another user changed columns meanwhile" in page
@@ -98,9 +98,9 @@ def test_paste_over_a_concurrent_change_shows_it_before_saving(editor: Client, a
 
 def test_paste_does_not_overwrite_a_value_changed_since_its_preview(editor: Client, airport: TargetDataset):
     by_bob("name", owner="Kim")
-    shown = paste(editor, "Name\tOwner\nname\tKim\nelevation\tLou")
+    preview = paste(editor, "Name\tOwner\nname\tKim\nelevation\tLou")
     by_bob("name", owner="Bob")
-    assert save(editor, shown).status_code == 409
+    assert save(editor, preview).status_code == 409
     assert column("name").owner == "Bob"
 
 

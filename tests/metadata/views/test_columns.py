@@ -1,4 +1,4 @@
-"""A dataset's columns in the grid: cells, two people at once, moves."""
+"""Tests of a dataset's column grid: cells, concurrent edits, moves."""
 
 import re
 
@@ -26,9 +26,9 @@ def test_column_grid_is_shown_to_editors_and_a_table_to_readers(editor: Client, 
     assert 'role="grid"' in page
     assert re.findall(r'data-name="(\w+)"', page) == ["icao", "name", "elevation"]
     assert page.count('class="computed"') == 4
-    shown = read(reader, f"/datasets/{airport.key}/")
-    assert 'role="grid"' not in shown
-    assert "needs the editor role" in words(shown)
+    page = read(reader, f"/datasets/{airport.key}/")
+    assert 'role="grid"' not in page
+    assert "needs the editor role" in words(page)
 
 
 def test_grid_row_contains_the_value_of_every_cell(editor: Client, airport: TargetDataset):
@@ -79,7 +79,7 @@ def test_the_grids_queries_do_not_grow_with_its_lines(
         editor.get(f"/datasets/{airport.key}/")
 
 
-# --- one cell ------------------------------------------------------------------------------------
+# --- a cell --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_saved_cell_returns_its_row_with_the_new_version(
 
 
 def test_saved_cell_returns_the_address_of_its_undo(editor: Client, airport: TargetDataset):
-    was = str(column("name").type)
+    before = str(column("name").type)
     undo = cell(editor, "type", "decimal(12,2)").headers["Undo-Address"]
     answer = editor.post(undo, form_of(read(editor, undo), having="seen"))
     assert answer.url == f"/datasets/{airport.key}/"
-    assert str(column("name").type) == was
+    assert str(column("name").type) == before
 
 
 def test_a_cell_that_was_not_changed_has_no_undo(editor: Client, airport: TargetDataset):
@@ -162,7 +162,7 @@ def test_role_change_returns_all_rows_in_their_new_order(editor: Client, airport
     assert column("elevation").key_ordinal == 2
 
 
-# --- two people --------------------------------------------------------------------------------
+# --- concurrent edits --------------------------------------------------------------------------
 
 
 def test_cell_conflict_shows_both_values_and_saves_nothing(editor: Client, airport: TargetDataset):

@@ -1,4 +1,4 @@
-"""A dataset's change log: who changed what of it and its columns; and former names that still find things."""
+"""Tests of a dataset's change log with that of its columns, and of search by former names."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def rename(name: str, to: str, *, who: str = "mia", reason: str = "") -> None:
 
 
 def execute_and_rename(name: str, to: str) -> None:
-    """Rename a column whose name an environment has."""
+    """Execute a column in an environment, then rename it."""
     apply_state(column(name).dataset)
     rename(name, to)
 
@@ -121,10 +121,10 @@ def test_changes_tab_lists_former_names_newest_first(reader: Client, airport: Ta
     assert "rc_air_airport is rc_air_field title is label name is label" in page
 
 
-# --- former names find things ----------------------------------------------------------------------
+# --- search by former names ------------------------------------------------------------------------
 
 
-def found(client: Client, query: str) -> set[str]:
+def results_of(client: Client, query: str) -> set[str]:
     text = read(client, f"/datasets/?q={query}")
     return set(re.findall(r'class="name" href="[^"]+">([\w.]+)</a>', text))
 
@@ -146,7 +146,7 @@ def test_a_former_name_of_dataset_or_column_finds_the_dataset(reader: Client, ai
     rename("name", "full_title")
     execute_and_rename("full_title", "label")
     rename_airport("rc_air_field")
-    assert "rawcore.rc_air_field" in found(reader, query)
+    assert "rawcore.rc_air_field" in results_of(reader, query)
 
 
 def test_dataset_list_shows_the_former_name_that_matched(reader: Client, airport: TargetDataset):
@@ -158,8 +158,8 @@ def test_dataset_list_shows_the_former_name_that_matched(reader: Client, airport
 
 
 def test_dataset_list_finds_no_dataset_by_names_never_used(reader: Client, airport: TargetDataset):
-    assert found(reader, "rawcore.rc_air_airport.wingspan") == set()
-    assert found(reader, "full_title") == set()
+    assert results_of(reader, "rawcore.rc_air_airport.wingspan") == set()
+    assert results_of(reader, "full_title") == set()
 
 
 def test_api_finds_datasets_by_former_names(reader: Client, airport: TargetDataset):

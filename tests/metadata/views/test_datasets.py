@@ -1,4 +1,4 @@
-"""A dataset's own facts, schemas, and the verbs: rename, retire, bring back, delete."""
+"""Tests of the pages of datasets and schemas: facts, rename, retire, restore, delete."""
 
 import re
 from html import unescape
@@ -129,7 +129,7 @@ def test_dataset_form_without_its_version_is_refused(editor: Client, airport: Ta
     assert "Reload the page" in words(html_of(answer))
 
 
-# --- two people ----------------------------------------------------------------------------------
+# --- concurrent edits ----------------------------------------------------------------------------
 
 
 def test_dataset_conflict_shows_the_changes_of_both_users(editor: Client, airport: TargetDataset):
@@ -279,7 +279,7 @@ def test_concurrent_schema_change_is_a_conflict_that_can_be_saved_over(editor: C
     assert (schema.owner, schema.description) == ("Bob", "Mine")
 
 
-def test_schema_page_tells_readers_that_changes_need_the_editor_role(viewer: Client, airport: TargetDataset):
+def test_schema_page_shows_readers_that_changes_need_the_editor_role(viewer: Client, airport: TargetDataset):
     page = words(read(viewer, "/schemas/"))
     assert "rawcore" in page
     assert "needs the editor role" in page
@@ -290,7 +290,7 @@ def test_schema_page_tells_readers_that_changes_need_the_editor_role(viewer: Cli
 
 @pytest.fixture
 def places(airport: TargetDataset) -> TargetDataset:
-    """``mart.places`` reads the airports by an expression and a filter."""
+    """Return ``mart.places``, which reads the airports by an expression and a filter."""
     schema = TargetSchemaFactory(name="mart", layer="bizcore")
     row = create_target_dataset(schema=schema, name="places", inputs=[airport], take_columns=True)
     name = row.columns.get(name="name")
@@ -332,7 +332,7 @@ def test_a_taken_dataset_name_is_refused_while_it_is_typed(editor: Client, airpo
     assert "'rc_city' is the name of another dataset." in part
 
 
-def test_a_rename_says_that_its_reason_is_required(editor: Client, airport: TargetDataset):
+def test_rename_form_shows_that_a_reason_is_required(editor: Client, airport: TargetDataset):
     page = words(read(editor, f"/columns/{column('name').key}/rename/"))
     assert "Recorded in the change log. Required." in page
 
@@ -379,7 +379,7 @@ def test_invalid_new_name_is_refused_at_its_field(editor: Client, airport: Targe
     assert form_of(page, having="version")["reason"] == ["why not"]
 
 
-# --- retiring, bringing back, deleting -------------------------------------------------------------
+# --- retiring, restoring, deleting -----------------------------------------------------------------
 
 
 def test_retirement_form_shows_dependents_and_logs_the_reason(

@@ -1,4 +1,4 @@
-"""Contract page of a dataset, and the forms of its contract and exposures."""
+"""Tests of the contract page of a dataset, and of the forms of its contract and exposures."""
 
 import pytest
 from django.test import Client

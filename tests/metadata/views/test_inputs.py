@@ -1,4 +1,4 @@
-"""Inputs of a dataset, edited in the browser: added, changed, retired, and never removed from under a column."""
+"""Tests of the form of a dataset's inputs: added, changed, retired, and not removed while a column reads them."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def places(airport: TargetDataset) -> TargetDataset:
-    """``mart.places`` begins with the airports' columns."""
+    """Return ``mart.places``, created with the columns of airports."""
     schema = TargetSchemaFactory(name="mart", layer="bizcore")
     return create_target_dataset(schema=schema, name="places", inputs=[airport], take_columns=True)
 
@@ -80,8 +80,8 @@ def test_input_read_by_columns_cannot_be_removed_and_its_readers_are_listed(
     assert 'id="id_inputs_error"' in page
     assert "Columns still read rawcore.rc_air_airport: elevation, icao, name" in words(page)
     assert "mart.places column icao blocks the change reads rawcore.rc_air_airport" in words(page)
-    kept = form_of(page, having="version")
-    assert (kept["inputs"], kept["reason"]) == (["rawcore.rc_ports"], ["instead"])
+    fields = form_of(page, having="version")
+    assert (fields["inputs"], fields["reason"]) == (["rawcore.rc_ports"], ["instead"])
     assert reads(places) == ["rawcore.rc_air_airport"]
 
 
@@ -100,8 +100,8 @@ def test_invalid_input_is_refused_at_its_field_and_the_typed_text_is_kept(
     page = html_of(answer)
     assert answer.status_code == 422
     assert message in words(page)
-    kept = form_of(page, having="version")
-    assert (kept["inputs"][0].split(), kept["reason"]) == (lines, ["for the mart"])
+    fields = form_of(page, having="version")
+    assert (fields["inputs"][0].split(), fields["reason"]) == (lines, ["for the mart"])
     assert reads(places) == ["rawcore.rc_air_airport"]
 
 
@@ -145,7 +145,7 @@ def test_input_named_by_the_filter_cannot_be_removed(editor: Client, airport: Ta
 
 
 def test_existing_input_is_kept_although_a_dataset_has_the_same_name(editor: Client, places: TargetDataset):
-    """A system and a schema may share a name."""
+    """Check a system and a schema with the same name."""
     source = SourceDatasetFactory(system__short_name="rawcore", name="rc_both")
     set_dataset_inputs(dataset=places, expected_version=places.version, inputs=[places.inputs.get().upstream, source])
     TargetDatasetFactory(name="rc_both")
@@ -177,8 +177,8 @@ def test_continuing_after_an_inputs_conflict_keeps_the_typed_text(editor: Client
     update_target_dataset(dataset=places, expected_version=places.version, owner="Kim")
     text = html_of(editor.post(page_of(places), typed(page, inputs="air.airport", reason="mine")))
     again = editor.post(page_of(places), form_of(text, having="version") | {"again": "yes"})
-    kept = form_of(html_of(again), having="version")
-    assert (again.status_code, kept["inputs"], kept["reason"]) == (200, ["air.airport"], ["mine"])
+    fields = form_of(html_of(again), having="version")
+    assert (again.status_code, fields["inputs"], fields["reason"]) == (200, ["air.airport"], ["mine"])
     assert reads(places) == ["rawcore.rc_air_airport"]
 
 

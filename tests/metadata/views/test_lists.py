@@ -1,4 +1,4 @@
-"""Datasets and sources: empty and full, filters, what each page tells, and how many queries it takes."""
+"""Tests of the lists of datasets and sources: empty and full, filters, contents, and numbers of queries."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def more_sources(number: int) -> None:
         generate_targets(source_dataset=source)
 
 
-# --- empty -----------------------------------------------------------------------------------
+# --- empty lists -----------------------------------------------------------------------------
 
 
 def test_empty_lists_suggest_the_first_steps(reader: Client):
@@ -212,9 +212,9 @@ def test_dataset_and_history_pages_show_the_history_policy(reader: Client, airpo
 
 # --- queries -----------------------------------------------------------------------------------------
 
-# Session, person and permissions (two), the worker in the frame, and the page's own: among them the names of
-# administrators where no worker runs and the rows that the listed runs quarantined (home, run_list), whether there is
-# a schedule (home), and the copies of the datasets (dataset_lineage).
+# Session, user and permissions (two), the worker in the frame, and the page's own queries: among them the names of
+# administrators if no worker runs and the rows that the listed runs quarantined (home, run_list), the existence of a
+# schedule (home), and the copies of the datasets (dataset_lineage).
 BASELINE = {
     "home": 21,
     "dataset_list": 12,

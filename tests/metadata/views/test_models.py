@@ -1,4 +1,4 @@
-"""Pages of models: editor, preview and guided builder."""
+"""Tests of the pages of models: editor, preview and guided builder."""
 
 import html
 import re
@@ -179,6 +179,6 @@ def test_undo_link_of_a_saved_select_restores_the_former_one(operator: Client, s
     undo = re.search(r'href="(/changes/\d+/undo/)', page.content.decode())[1]
     preview = operator.get(undo).content.decode()
     assert "amount" in preview
-    seen = re.findall(r'name="seen" value="([^"]+)"', preview)
-    operator.post(undo, {"seen": seen})
+    versions = re.findall(r'name="seen" value="([^"]+)"', preview)
+    operator.post(undo, {"seen": versions})
     assert TargetDataset.objects.get(pk=sales.pk).select == SELECT

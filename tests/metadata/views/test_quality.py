@@ -1,4 +1,4 @@
-"""Quality checks in the browser: a kind is chosen, the check typed, changed, retired and deleted."""
+"""Tests of the pages of quality checks: choice of a kind, creation, change, retirement, deletion."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""References between datasets in the browser: typed, retired with a reason, brought back, never lost."""
+"""Tests of the pages of references between datasets: creation, retirement with a reason, restoration."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def reference(airport: TargetDataset, add_routes: Callable) -> Reference:
-    """Routes refer to the airports they begin at."""
+    """Return the reference of routes to the airports of their origin."""
     return add_routes(airport).references.get()
 
 
@@ -136,15 +136,15 @@ def test_rule_that_does_not_fit_the_parent_is_refused_at_its_field(editor: Clien
     assert "may not be NULL" in words(page[page.index('id="id_unknown_parent_error"') :])
 
 
-# --- a new one ---------------------------------------------------------------------------------
+# --- a new reference ---------------------------------------------------------------------------
 
 
-def new(child: TargetDataset, **asked: str) -> str:
-    return f"/datasets/{child.key}/references/new/" + (f"?{urlencode(asked)}" if asked else "")
+def new(child: TargetDataset, **parameters: str) -> str:
+    return f"/datasets/{child.key}/references/new/" + (f"?{urlencode(parameters)}" if parameters else "")
 
 
 def describe(client: Client, child: TargetDataset, parent: TargetDataset, *, by: str, **over: str) -> HttpResponse:
-    """Name the parent, as a person does; its fields come; choose the column ``by`` for the key's only one."""
+    """Create a reference to ``parent`` by the form, choosing the column ``by`` for its only key column."""
     page = read(client, new(child, parent=str(parent)))
     (key,) = parent.columns.filter(role="business_key").values_list("key", flat=True)
     column = child.columns.get(name=by).key

@@ -22,20 +22,20 @@ def columns_page(dataset: TargetDataset) -> str:
 
 
 def edited(editor: Client, address: str, keys: list[str], **values: str) -> str:
-    """Preview and save an edit; return the page after it."""
+    """Preview and save an edit; return the next page."""
     preview = html_of(editor.post(address, {"key": keys, "preview": "yes"} | values))
-    seen = re.findall(r'name="seen" value="([^"]+)"', preview)
-    assert len(seen) == len(keys)
-    answer = editor.post(address, {"seen": seen, "save": "yes"} | values)
+    versions = re.findall(r'name="seen" value="([^"]+)"', preview)
+    assert len(versions) == len(keys)
+    answer = editor.post(address, {"seen": versions, "save": "yes"} | values)
     assert answer.status_code == 302
     return html_of(editor.get(answer["Location"]))
 
 
 def undone(editor: Client, page: str) -> None:
     undo = re.search(r"/changes/\d+/undo/", page)[0]
-    seen = re.findall(r'name="seen" value="([^"]+)"', html_of(editor.get(undo)))
-    assert seen
-    assert editor.post(undo, {"seen": seen}).status_code == 302
+    versions = re.findall(r'name="seen" value="([^"]+)"', html_of(editor.get(undo)))
+    assert versions
+    assert editor.post(undo, {"seen": versions}).status_code == 302
 
 
 def keys(dataset: TargetDataset, *names: str) -> list[str]:
@@ -68,7 +68,7 @@ def test_columns_are_edited_together_and_undone(
     page = edited(editor, columns_page(airport), keys(airport, *names), do=action, **given)
     assert "2 columns changed." in page
     assert {getattr(row, field) == value for row in airport.columns.filter(name__in=names)} == {True}
-    # Lowering a classification takes the permission to read classified values.
+    # Lowering a classification requires the permission to read classified values.
     undone(signed_in(someone("sue", Role.EDITOR, Role.STEWARD)), page)
     assert {name: getattr(airport.columns.get(name=name), field) for name in names} == before
 

@@ -1,4 +1,4 @@
-"""Sensitive columns: their list with classes, owners, copies, readers and last reads, its filters, file and API."""
+"""Tests of the list of sensitive columns: classes, owners, copies, readers and last reads, filters, file and API."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_listed_columns_are_those_that_readers_see_masked(steward: User):
 
 @pytest.fixture
 def chosen(steward: User, airport: TargetDataset) -> list[str]:
-    """Create models and a dataset whose rows sensitive columns choose; return the names of their sensitive columns."""
+    """Create models and a dataset with rows chosen by sensitive columns; return names of their sensitive columns."""
     bizcore = TargetSchema.objects.filter(name="bizcore").first() or TargetSchemaFactory(name="bizcore")
     models = {
         "same": "SELECT icao FROM rawcore.rc_air_airport WHERE name = icao",

@@ -1,4 +1,4 @@
-"""Classification of tables and columns: edited in forms and cells, shown on pages and by REST, searchable."""
+"""Tests of the classification of tables and columns: edited in forms and cells, shown on pages and by REST, found."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""A source dataset's own facts, edited in the browser."""
+"""Tests of the form of a source dataset."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def orders(tmp_path: Path, settings: Any) -> SourceDataset:
-    """The orders of a shop, in the one folder that sources may stand in."""
+    """Return the orders of a shop, in the only folder that sources may be in."""
     folder = tmp_path / "landing"
     folder.mkdir()
     settings.SOURCE_ROOTS = [str(folder)]
@@ -119,9 +119,9 @@ def test_invalid_source_form_shows_the_error_at_its_field_and_keeps_the_typed_te
     assert answer.status_code == 422
     place = page.index(f'id="id_{field}_error"')
     assert message in words(page[place : place + 400])
-    kept = form_of(page, having="version")
-    assert kept["description"] == ["kept"]
-    assert {name: kept[name] for name in over if name != "format"} == {
+    fields = form_of(page, having="version")
+    assert fields["description"] == ["kept"]
+    assert {name: fields[name] for name in over if name != "format"} == {
         name: [text] for name, text in over.items() if name != "format"
     }
     assert again(orders).version == orders.version
@@ -177,7 +177,7 @@ def test_source_form_is_linked_and_open_for_editors_only(viewer: Client, orders:
 
 @pytest.fixture
 def customers(db: None) -> SourceDataset:
-    """Return a database table whose rows carry the time of their last change."""
+    """Return a database table whose rows have the time of their last change."""
     erp = SystemFactory(short_name="erp", kind="jdbc", location="postgresql://reader@db/erp")
     policy = {"input": "delta"}
     source = SourceDatasetFactory(system=erp, name="customer", format="table", history_policy=policy)

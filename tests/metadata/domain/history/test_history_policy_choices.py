@@ -19,15 +19,15 @@ def test_choices_list_every_view():
     assert sorted(choice.value for choice in CHOICES["views"]) == sorted(history_policy.VIEWS)
 
 
-@pytest.mark.parametrize("one", [choice for choices in CHOICES.values() for choice in choices])
-def test_choice_is_described_in_one_sentence(one):
-    assert one.explanation.endswith(".")
-    assert ". " not in one.explanation
+@pytest.mark.parametrize("choice", [choice for choices in CHOICES.values() for choice in choices])
+def test_choice_is_described_in_one_sentence(choice):
+    assert choice.explanation.endswith(".")
+    assert ". " not in choice.explanation
 
 
-# For each field a value that says something, to be put beside other choices.
-_SAYING = {"deletes": "tombstone", "late": "ignore", "late_horizon": 3, "op": "op", "profile": "dbt"}
-_SAYING |= {"null_string": "N", "unmodified_string": "U", "open_end": "9999-12-31", "untracked": "keep"}
+# For each field a value with an effect, to be combined with other choices.
+_EFFECTIVE = {"deletes": "tombstone", "late": "ignore", "late_horizon": 3, "op": "op", "profile": "dbt"}
+_EFFECTIVE |= {"null_string": "N", "unmodified_string": "U", "open_end": "9999-12-31", "untracked": "keep"}
 
 
 def _beside(input_: str, absent: str, time: str) -> dict:
@@ -46,11 +46,10 @@ _INPUTS = [choice.value for choice in CHOICES["input"]]
 _POSSIBLE = [row for row in product(_INPUTS, ("nothing", "deleted"), ("load", "at")) if not _contradicts(_beside(*row))]
 
 
-@pytest.mark.parametrize("name", _SAYING)
+@pytest.mark.parametrize("name", _EFFECTIVE)
 @pytest.mark.parametrize("chosen", _POSSIBLE)
 def test_field_is_disabled_exactly_if_its_value_would_contradict_the_policy(chosen: tuple[str, str, str], name: str):
-    """Check that a field is disabled exactly if one of its values would contradict the policy."""
-    refused = _contradicts(_beside(*chosen) | {name: _SAYING[name]})
+    refused = _contradicts(_beside(*chosen) | {name: _EFFECTIVE[name]})
     assert (name in not_applying(Chosen(*chosen))) == refused
 
 
@@ -74,6 +73,6 @@ def test_untracked_is_enabled_if_only_some_columns_are_tracked():
 
 def test_policy_from_form_values_omits_empty_fields():
     values = {"historize": True, "input": "snapshot", "deletes": "", "track": [], "op": "", "late_horizon": None}
-    written = described_policy(values, {"new": "I", "live": ""})
-    assert written == {"input": "snapshot", "state_labels": {"new": "I"}}
-    assert HistoryPolicy.from_dict(written).label("new") == "I"
+    policy = described_policy(values, {"new": "I", "live": ""})
+    assert policy == {"input": "snapshot", "state_labels": {"new": "I"}}
+    assert HistoryPolicy.from_dict(policy).label("new") == "I"

@@ -1,4 +1,4 @@
-"""Load types: derived from the input and the history, and their table in the documentation."""
+"""Tests of load types: derived from the input and the history, and their table in the documentation."""
 
 from pathlib import Path
 

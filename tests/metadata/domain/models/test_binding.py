@@ -1,4 +1,4 @@
-"""SQL of a model for Spark: relations, helpers, placeholders; everything else as written."""
+"""Tests of the SQL of a model for Spark: relations, helpers and placeholders are replaced, nothing else."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The guided builder: choices become a SELECT, and a SELECT of that form becomes choices again."""
+"""Tests of the guided builder: choices become a SELECT, and a SELECT of that form becomes the same choices."""
 
 import pytest
 from hypothesis import given

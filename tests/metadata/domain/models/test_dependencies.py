@@ -1,4 +1,4 @@
-"""Columns that the columns of a model depend on, by values and by the choice of rows."""
+"""Tests of the columns that a model's columns depend on, by values and by the choice of rows."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def _condition(choice: Choice) -> Condition:
 @pytest.mark.parametrize(
     ("text", "columns"),
     [
-        # Rows that are joined by a sensitive column, or compared with one.
+        # Rows that are joined by or compared with a sensitive column.
         ("SELECT p.id, a.ch FROM s.person p JOIN s.letter a ON a.ch = substr(p.name, 1, 1)", {"ch"}),
         ("SELECT p.id, a.label FROM s.person p JOIN s.letter a ON a.ch = substr(p.name, 1, 1)", {"label"}),
         ("SELECT p.id, n.i FROM s.person p JOIN s.number n ON n.i <= p.salary", {"id", "i"}),
@@ -137,7 +137,7 @@ def test_dependencies_of_deeply_repeated_queries_are_resolved_quickly() -> None:
 
 
 def nested(queries: int) -> str:
-    """Return grouped queries, each in the results of the next one."""
+    """Return nested grouped queries."""
     text = "SELECT max(salary) FROM s.person"
     for _ in range(queries):
         text = f"SELECT max(({text})) FROM s.number n GROUP BY n.i"

@@ -1,4 +1,4 @@
-"""Property: no column that counts as harmless changes for a row that stays, when only a sensitive column changes."""
+"""Property test: if only a sensitive column changes, no column that counts as harmless changes in any remaining row."""
 
 from collections import Counter
 from functools import cache

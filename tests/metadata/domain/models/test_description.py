@@ -1,4 +1,4 @@
-"""Columns of a SELECT: names, inputs, what passes, and refusals at the character."""
+"""Tests of the columns of a SELECT: names, inputs, and refusals with their position."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Window of an increment: its begin by the times of this load and the last one."""
+"""Tests of the window of an increment: its begin by the times of this load and the last one."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""SELECTs whose rows can be computed by the changed keys of one input, and those that would be wrong."""
+"""Tests of SELECTs whose rows can be computed by the changed keys of one input, and of SELECTs that cannot."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Columns that are added, retired or renamed upstream: names in a SELECT mean what they meant, or it is refused."""
+"""Tests of columns added, retired or renamed upstream: names in a SELECT keep their meaning, or it is refused."""
 
 import pytest
 
@@ -85,9 +85,9 @@ def test_added_column_that_changes_no_result_is_accepted(text, dataset, name) ->
 
 def test_columns_added_on_both_sides_of_a_union_are_refused_if_paired_otherwise() -> None:
     text = "SELECT * FROM s.emp UNION ALL SELECT *, 1 AS a, 2 AS b FROM s.dept"
-    both = with_column("s.emp", "new") | {"s.dept": with_column("s.dept", "more")["s.dept"]}
+    extended = with_column("s.emp", "new") | {"s.dept": with_column("s.dept", "more")["s.dept"]}
     with pytest.raises(ModelProblem, match="united in another way"):
-        check_meaning(text, DATASETS, both)
+        check_meaning(text, DATASETS, extended)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_columns_added_on_both_sides_of_a_union_are_refused_if_paired_otherwise(
     ],
 )
 def test_retired_column_whose_name_would_mean_another_is_refused(text) -> None:
-    both = DATASETS | {"s.dept": [*DATASETS["s.dept"], ReadColumn("salary", "integer", True)]}
-    gone = both | {"s.dept": DATASETS["s.dept"]}
+    before = DATASETS | {"s.dept": [*DATASETS["s.dept"], ReadColumn("salary", "integer", True)]}
+    after = before | {"s.dept": DATASETS["s.dept"]}
     if "dept" in text:
         with pytest.raises(ModelProblem, match=r"salary is dept\.salary and would become emp\.salary outside"):
-            check_meaning(text, both, gone)
+            check_meaning(text, before, after)
     else:
         with pytest.raises(ModelProblem, match=r"salary is emp\.salary and would become the result salary"):
             check_meaning(text, DATASETS, without_column("s.emp", "salary"))

@@ -1,4 +1,4 @@
-"""Renames in a SELECT: the model means the same, and everything else stays as written."""
+"""Tests of renames in a SELECT: the meaning is the same, and all other text is unchanged."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Columns that decide which rows a model has."""
+"""Tests of the columns that decide which rows a model has."""
 
 import pytest
 
@@ -57,7 +57,7 @@ _TABLES = {"s.a": Readable(("id", "city", "salary", "flag"))}
     ],
 )
 def test_columns_of_a_window_decide_rows_where_its_values_do(text: str, inputs: set[str]) -> None:
-    """Planning and lineage agree; columns of a window that is only selected are inputs of the selected column."""
+    """Check that planning and lineage agree; columns of a window that is only selected are inputs of that column."""
     in_lineage = columns_of(dependencies(text, _TABLES).rows)
     assert {name for dataset, name in in_lineage if dataset and name != ROWS} == inputs
     assert {name for name in _TABLES["s.a"].columns if decides_rows(text, ["s.a"], [name])} == inputs

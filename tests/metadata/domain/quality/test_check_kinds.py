@@ -1,4 +1,4 @@
-"""Rules of quality checks: kinds, arguments, severities, renames."""
+"""Tests of the rules of quality checks: kinds, arguments, severities, renames."""
 
 import pytest
 

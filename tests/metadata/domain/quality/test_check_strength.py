@@ -1,4 +1,4 @@
-"""Two versions of a check: the new one is as strict if it accepts nothing that the old one refused."""
+"""Tests of the strictness of a check's new version: it is as strict if it refuses all rows that the old one refused."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_check_change_of_unknown_effect_is_not_as_strict(before: CheckState, aft
 
 
 def test_a_higher_minimum_of_text_is_not_stricter() -> None:
-    """As text, '2' lies above '10' and below '9'."""
+    """Check texts, where '2' is above '10' and below '9'."""
     before, after = (check("range", columns=["S"], minimum=limit) for limit in ("9", "10"))
     assert not is_at_least_as_strict(after, before, texts={"s"})
 

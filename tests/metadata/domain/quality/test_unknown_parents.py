@@ -1,4 +1,4 @@
-"""Tests of the rules for unknown parents: which a reference can have."""
+"""Tests of the rules for unknown parents that a reference can have."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Addresses of Kafka clusters and names of topics."""
+"""Tests of addresses of Kafka clusters and names of topics."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tables of formats and reading options: the check of options, the defaults, and the documentation."""
+"""Tests of formats and reading options: the check of options, the defaults, and the documentation."""
 
 from dataclasses import fields
 from pathlib import Path

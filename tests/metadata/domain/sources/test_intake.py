@@ -1,4 +1,4 @@
-"""Intake of a source dataset: its fields, and the columns and history policies that it goes with."""
+"""Tests of the intake of a source dataset: its fields, and the columns and history policies that it requires."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def test_sources_page_has_a_row_for_every_field():
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("given", "normal_form"),
     [
         ({}, {}),
         ({"watermark": ["at"]}, {"watermark": ["at"]}),
@@ -39,9 +39,9 @@ def test_sources_page_has_a_row_for_every_field():
         ({"watermark": ["at"], "tolerance": "3 Hours"}, {"watermark": ["at"], "tolerance": "3 hours"}),
     ],
 )
-def test_an_intake_is_kept_in_its_normal_form(given: dict[str, Any], kept: dict[str, Any]):
-    assert Intake.from_dict(given).to_dict() == kept
-    assert Intake.from_dict(kept).to_dict() == kept
+def test_an_intake_is_kept_in_its_normal_form(given: dict[str, Any], normal_form: dict[str, Any]):
+    assert Intake.from_dict(given).to_dict() == normal_form
+    assert Intake.from_dict(normal_form).to_dict() == normal_form
 
 
 @pytest.mark.parametrize(

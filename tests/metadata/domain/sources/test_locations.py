@@ -1,4 +1,4 @@
-"""Tests of source locations: one text names exactly one place."""
+"""Tests of source locations: each text names exactly one place."""
 
 import os
 from datetime import datetime, timedelta, timezone
@@ -223,11 +223,11 @@ def test_a_closed_folder_is_opened_only_by_a_root_inside_of_it(landing: Path) ->
 
 def test_closed_folder_inside_of_an_open_one_is_refused(landing: Path) -> None:
     data = landing.parent
-    both = roots(data, landing, closed=(data, landing / "warehouse"))
+    allowed = roots(data, landing, closed=(data, landing / "warehouse"))
     (landing / "warehouse").mkdir()
     (landing / "warehouse" / "x.parquet").touch()
     with pytest.raises(OutsideRoots):
-        both.check_file(str(landing / "warehouse" / "x.parquet"))
+        allowed.check_file(str(landing / "warehouse" / "x.parquet"))
 
 
 @pytest.mark.parametrize("uri", ["s3a://bucket/in/a.csv", "S3A://bucket/in/a/b.csv", "s3a://bucket/in/{odd}\\.csv"])
@@ -256,12 +256,12 @@ def test_object_key_outside_of_a_root_is_refused(uri: str) -> None:
 
 
 def test_requested_place_is_accepted_unless_it_is_a_link(landing: Path) -> None:
-    asked = landing.parent / "private" / "b.csv"
-    assert roots(landing).with_asked(local(asked)).check(local(asked))
-    asked.rename(landing.parent / "private" / "c.csv")
-    asked.symlink_to("/etc/passwd")
+    file = landing.parent / "private" / "b.csv"
+    assert roots(landing).with_asked(local(file)).check(local(file))
+    file.rename(landing.parent / "private" / "c.csv")
+    file.symlink_to("/etc/passwd")
     with pytest.raises(OutsideRoots):
-        roots(landing).with_asked(local(asked)).check(local(asked))
+        roots(landing).with_asked(local(file)).check(local(file))
 
 
 def test_empty_roots_refuse_every_path(landing: Path) -> None:

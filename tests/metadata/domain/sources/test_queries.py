@@ -1,4 +1,4 @@
-"""SQL of a source: one SELECT or one condition, checked when it is saved and again before a load."""
+"""Tests of the SQL of a source: one SELECT or one condition, checked when it is saved and before a load."""
 
 import pytest
 

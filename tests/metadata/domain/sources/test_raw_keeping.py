@@ -1,4 +1,4 @@
-"""Keeping of deliveries in raw: modes, limits and the deliveries that a retention removes."""
+"""Tests of keeping deliveries in raw: modes, limits and the deliveries that a retention removes."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Base URLs, endpoints and shown URLs of REST APIs."""
+"""Tests of base URLs, endpoints and displayed URLs of REST APIs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Options of systems: the check, the defaults, and the documentation."""
+"""Tests of options of systems: the check, the defaults, and the documentation."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Formats of values: dates, numbers and words that a source writes in its own way."""
+"""Tests of formats of values: dates, numbers and booleans in a source's own notation."""
 
 import pytest
 

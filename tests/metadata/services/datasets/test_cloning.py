@@ -22,7 +22,7 @@ def clone(row: TargetDataset, name: str = "airport_copy", **options) -> TargetDa
     return TargetDataset.objects.select_related("schema").get(pk=made.pk)
 
 
-def shown(row: TargetDataset) -> list[tuple]:
+def columns_of(row: TargetDataset) -> list[tuple]:
     columns = row.columns.filter(active=True).order_by("ordinal")
     return [
         (column.name, str(column.type), column.role, column.key_ordinal, column.expression, column.description)
@@ -36,7 +36,7 @@ def reads(row: TargetDataset) -> set[tuple]:
 
 def test_columns_and_inputs_are_copied(rawcore: TargetDataset):
     copy = clone(rawcore)
-    assert shown(copy) == shown(rawcore)
+    assert columns_of(copy) == columns_of(rawcore)
     assert reads(copy) == reads(rawcore)
 
 
@@ -70,7 +70,7 @@ def test_clone_copies_the_select_of_a_model(rawcore: TargetDataset):
     column = model.columns.get()
     update_target_column(column=column, expected_version=column.version, description="Code.")
     copy = clone(model, "codes_copy")
-    assert shown(copy) == shown(TargetDataset.objects.get(pk=model.pk))
+    assert columns_of(copy) == columns_of(TargetDataset.objects.get(pk=model.pk))
     assert copy.select == select
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def system() -> System:
-    """A system with two sources, and one without columns."""
+    """Return a system with two sources with columns, and one without."""
     row = SystemFactory(short_name="shop")
     for name in ("orders", "customers"):
         SourceColumnFactory(dataset=SourceDatasetFactory(system=row, name=name), name="id", key_ordinal=1)
@@ -40,10 +40,10 @@ def test_system_generation_generates_what_was_previewed(system: System):
 
 
 def test_system_generation_refuses_a_source_changed_since_the_preview(system: System):
-    seen = fingerprints(system)
+    previewed = fingerprints(system)
     SourceColumnFactory(dataset=system.datasets.get(name="customers"), name="later")
     with pytest.raises(MetadataError) as refused:
-        generate_system(system=system, fingerprints=seen)
+        generate_system(system=system, fingerprints=previewed)
     assert refused.value.code == "preview_changed"
     assert not TargetDataset.objects.exists()
 

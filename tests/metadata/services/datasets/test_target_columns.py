@@ -53,21 +53,21 @@ def in_order(dataset: TargetDataset) -> list[TargetColumn]:
 
 
 def test_columns_take_the_given_order(airport: TargetDataset) -> None:
-    icao, name, elevation = seen = in_order(airport)
-    order_target_columns(dataset=airport, order=[elevation, icao, name], seen=seen)
+    icao, name, elevation = previous = in_order(airport)
+    order_target_columns(dataset=airport, order=[elevation, icao, name], seen=previous)
     assert names(airport) == ["elevation", "icao", "name"]
 
 
 def test_only_columns_that_move_are_written(airport: TargetDataset) -> None:
-    icao, name, elevation = seen = in_order(airport)
-    order_target_columns(dataset=airport, order=[icao, elevation, name], seen=seen)
+    icao, name, elevation = previous = in_order(airport)
+    order_target_columns(dataset=airport, order=[icao, elevation, name], seen=previous)
     assert [named(airport, name).version for name in ("icao", "name", "elevation")] == [1, 2, 2]
 
 
 def test_ordering_keeps_the_position_of_retired_columns(airport: TargetDataset) -> None:
     retire_column(column=named(airport, "name"), expected_version=1)
-    icao, elevation = seen = in_order(airport)
-    order_target_columns(dataset=airport, order=[elevation, icao], seen=seen)
+    icao, elevation = previous = in_order(airport)
+    order_target_columns(dataset=airport, order=[elevation, icao], seen=previous)
     assert [(column.name, column.ordinal) for column in airport.columns.order_by("ordinal")] == [
         ("elevation", 1),
         ("name", 2),
@@ -77,37 +77,37 @@ def test_ordering_keeps_the_position_of_retired_columns(airport: TargetDataset) 
 
 def test_ordering_makes_duplicate_positions_unique(airport: TargetDataset) -> None:
     TargetColumn.objects.filter(dataset=airport).update(ordinal=7)
-    seen = in_order(airport)
-    order_target_columns(dataset=airport, order=seen[::-1], seen=seen)
+    previous = in_order(airport)
+    order_target_columns(dataset=airport, order=previous[::-1], seen=previous)
     assert [column.ordinal for column in in_order(airport)] == [1, 2, 3]
     assert names(airport) == ["elevation", "name", "icao"]
 
 
 def test_ordering_refuses_a_concurrently_changed_order(airport: TargetDataset) -> None:
-    seen = in_order(airport)
+    previous = in_order(airport)
     TargetColumnFactory(dataset=airport, name="note", ordinal=9)
     with pytest.raises(MetadataError) as refused:
-        order_target_columns(dataset=airport, order=seen[::-1], seen=seen)
+        order_target_columns(dataset=airport, order=previous[::-1], seen=previous)
     assert refused.value.code == "order_changed"
     assert names(airport) == ["icao", "name", "elevation", "note"]
 
 
 def test_ordering_requires_every_column_once(airport: TargetDataset) -> None:
-    seen = in_order(airport)
+    previous = in_order(airport)
     with pytest.raises(MetadataError, match="every column in use once"):
-        order_target_columns(dataset=airport, order=[seen[0], seen[0], seen[1]], seen=seen)
+        order_target_columns(dataset=airport, order=[previous[0], previous[0], previous[1]], seen=previous)
 
 
-# --- many at once --------------------------------------------------------------------------------
+# --- batch edits ---------------------------------------------------------------------------------
 
 
 def test_batch_edit_changes_columns_and_logs_the_reason(airport: TargetDataset) -> None:
-    seen = ChangeLogEntry.objects.count()
+    count = ChangeLogEntry.objects.count()
     edits = [edit(named(airport, "name"), owner="Kim"), edit(named(airport, "elevation"), type="decimal(8,2)")]
     edit_target_columns(dataset=airport, edits=edits, reason="tidied")
     assert named(airport, "name").owner == "Kim"
     assert str(named(airport, "elevation").type) == "decimal(8,2)"
-    assert [entry.reason for entry in ChangeLogEntry.objects.all()[seen:]] == ["tidied", "tidied"]
+    assert [entry.reason for entry in ChangeLogEntry.objects.all()[count:]] == ["tidied", "tidied"]
 
 
 def test_two_columns_change_places_in_the_business_key(airport: TargetDataset) -> None:
@@ -169,12 +169,12 @@ def test_batch_edit_with_a_stale_column_is_refused_as_stale(airport: TargetDatas
 
 
 def test_batch_edit_as_a_check_writes_nothing(airport: TargetDataset) -> None:
-    seen = ChangeLogEntry.objects.count()
+    count = ChangeLogEntry.objects.count()
     edits = [edit(named(airport, "name"), owner="Kim"), ColumnEdit("note", {"type": "string"})]
     edit_target_columns(dataset=airport, edits=edits, check=True)
     assert named(airport, "name").owner == ""
     assert names(airport) == ["icao", "name", "elevation"]
-    assert ChangeLogEntry.objects.count() == seen
+    assert ChangeLogEntry.objects.count() == count
 
 
 def test_a_column_of_another_dataset_is_refused(airport: TargetDataset) -> None:
@@ -184,7 +184,7 @@ def test_a_column_of_another_dataset_is_refused(airport: TargetDataset) -> None:
     assert refused.value.problems[0].column == "elsewhere"
 
 
-# --- keys that others refer to -------------------------------------------------------------------
+# --- keys with references ------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def test_batch_edit_refuses_an_incompatible_type_of_a_referencing_column(
     assert [(problem.field, problem.code) for problem in refused.value.problems] == [("type", "in_use")]
 
 
-# --- what a column reads -------------------------------------------------------------------------
+# --- inputs of a column --------------------------------------------------------------------------
 
 
 def test_inputs_and_other_fields_are_changed_in_one_version(airport: TargetDataset) -> None:
@@ -254,8 +254,8 @@ def test_change_of_inputs_alone_creates_a_new_version(airport: TargetDataset) ->
 
 def test_given_inputs_have_precedence_over_the_expression(airport: TargetDataset) -> None:
     stage = TargetDataset.objects.get(name="stg_air_airport")
-    wanted = [named(stage, "name"), named(stage, "icao")]
-    update_target_column(column=named(airport, "name"), expected_version=1, expression="upper(name)", inputs=wanted)
+    inputs = [named(stage, "name"), named(stage, "icao")]
+    update_target_column(column=named(airport, "name"), expected_version=1, expression="upper(name)", inputs=inputs)
     assert [item.upstream_column.name for item in named(airport, "name").inputs.all()] == ["name", "icao"]
 
 

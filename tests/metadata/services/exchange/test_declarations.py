@@ -1,4 +1,4 @@
-"""Declarations of loads, models and checks in metadata files are imported as stored fields."""
+"""Tests of the import of declared loads, models and checks from metadata files."""
 
 from pathlib import Path
 

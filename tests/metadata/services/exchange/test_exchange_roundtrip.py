@@ -38,7 +38,7 @@ DESCRIBED = st.fixed_dictionaries(
 @st.composite
 def source_columns(draw: st.DrawFn) -> list[dict]:
     names = draw(st.lists(COLUMN_NAME, min_size=2, max_size=5, unique_by=lambda name: name.lower()))
-    # SQLite and PostgreSQL fold the case of other letters differently: not what this test is about.
+    # SQLite and PostgreSQL fold the case of other letters differently, which this test ignores.
     names = [name for name in names if name.lower().isascii() or name.lower() == name] or ["id"]
     columns = [
         {

@@ -1,4 +1,4 @@
-"""Models in YAML files: the SELECT and descriptions; columns that differ from the SELECT are refused."""
+"""Tests of models in YAML files: the SELECT and descriptions; columns that differ from the SELECT are refused."""
 
 from pathlib import Path
 
@@ -157,4 +157,4 @@ def test_import_refuses_a_new_column_that_changes_the_meaning_of_an_unchanged_mo
             take(*files)
     take(grown, PAY.replace("base + id", "salary + id"))
     assert TargetColumn.objects.filter(dataset__name="rc_hr_emp", name="base").exists()
-    take(grown, PAY)  # a SELECT that a user changes means what it says now
+    take(grown, PAY)  # a changed SELECT has its new meaning

@@ -131,8 +131,8 @@ def _update_target_column() -> Callable:
 
 def _update_with_inputs() -> Callable:
     row = column(generated(), "name")
-    wanted = [column(TargetDataset.objects.get(name="stg_air_airport"), "icao")]
-    return lambda: targets.update_target_column(column=row, inputs=wanted, **current(row))
+    inputs = [column(TargetDataset.objects.get(name="stg_air_airport"), "icao")]
+    return lambda: targets.update_target_column(column=row, inputs=inputs, **current(row))
 
 
 def _create_with_columns() -> Callable:
@@ -142,8 +142,8 @@ def _create_with_columns() -> Callable:
 
 def _order_target_columns() -> Callable:
     row = generated()
-    seen = list(row.columns.order_by("ordinal"))
-    return lambda: targets.order_target_columns(dataset=row, order=seen[::-1], seen=seen)
+    previous = list(row.columns.order_by("ordinal"))
+    return lambda: targets.order_target_columns(dataset=row, order=previous[::-1], seen=previous)
 
 
 def _edit_target_columns() -> Callable:
@@ -206,8 +206,8 @@ def _generate_again() -> Callable:
     generated()
     source = SourceDataset.objects.get()
     sources.create_source_column(source_dataset=source, name="lid", type="string")
-    gone = source.columns.get(name="name")
-    sources.update_source_column(source_column=gone, active=False, **current(gone))
+    retired = source.columns.get(name="name")
+    sources.update_source_column(source_column=retired, active=False, **current(retired))
     return lambda: generation.generate_targets(source_dataset=source)
 
 
@@ -231,8 +231,8 @@ def _import_source_dataset() -> Callable:
 def _change_contract() -> Callable:
     source = airport_source()
     added = source_contracts.ImportedColumn("lid", DataType("string"))
-    seen = {row.name: row.version for row in source.columns.all()}
-    changes = source_contracts.ContractChanges(retire=("name",), add=(added,), seen=seen)
+    versions = {row.name: row.version for row in source.columns.all()}
+    changes = source_contracts.ContractChanges(retire=("name",), add=(added,), seen=versions)
     return lambda: source_contracts.change_contract(source_dataset=source, changes=changes)
 
 
@@ -268,7 +268,7 @@ SCENARIOS: dict[str, Callable[[], Callable]] = {
 
 
 def writing_services() -> set[str]:
-    """Return all public services that write metadata rows, found by their opening a unit of work."""
+    """Return all public services that write metadata rows, recognised by the unit of work that they open."""
     names = set()
     for module in (sources, targets, column_batches, lifecycle, references, generation, metadata_files):
         for name, function in inspect.getmembers(module, inspect.isfunction):
@@ -287,11 +287,11 @@ def test_change_log_scenarios_cover_every_writing_service() -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_change_log_entries_match_the_changed_tables(name: str) -> None:
     service = SCENARIOS[name]()
-    seen = ChangeLogEntry.objects.count()
+    count = ChangeLogEntry.objects.count()
     before = snapshot()
     service()
     after = snapshot()
-    fresh = entries()[seen:]
+    fresh = entries()[count:]
     assert {(entry.subject_kind, entry.subject_key): set(changes(entry)) for entry in fresh} == expected(before, after)
 
 
@@ -299,10 +299,10 @@ def test_change_log_entries_match_the_changed_tables(name: str) -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_service_that_fails_at_its_end_leaves_no_entry(name: str) -> None:
     service = SCENARIOS[name]()
-    seen = ChangeLogEntry.objects.count()
+    count = ChangeLogEntry.objects.count()
     with pytest.raises(MetadataError, match="not after all"):
         taken_back(service)
-    assert ChangeLogEntry.objects.count() == seen
+    assert ChangeLogEntry.objects.count() == count
 
 
 def test_change_log_contains_every_stored_field_of_metadata() -> None:
@@ -321,7 +321,7 @@ def test_change_log_covers_every_metadata_model() -> None:
 
 
 WRITES = {"save", "delete", "update", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"}
-# The module that the others write through.
+# The module that all others use to write.
 OWN_WRITERS = {
     "row_changes.py",
 }

@@ -65,8 +65,8 @@ def sensitive(dataset: TargetDataset) -> set[str]:
 @pytest.mark.parametrize("level", ["", *LEVELS])
 @pytest.mark.parametrize("of_dataset", ["", *LEVELS])
 def test_column_level_has_precedence_over_the_dataset_level(level: str, of_dataset: str):
-    wanted = (level or of_dataset) in ("confidential", "restricted")
-    assert is_sensitive(personal=False, level=level, of_dataset=of_dataset) is wanted
+    expected = (level or of_dataset) in ("confidential", "restricted")
+    assert is_sensitive(personal=False, level=level, of_dataset=of_dataset) is expected
     assert is_sensitive(personal=True, level=level, of_dataset=of_dataset)
 
 
@@ -78,7 +78,7 @@ def test_column_that_reads_a_sensitive_column_is_sensitive(reads: dict[int, list
         assert (reader in reached) == (reader in own or bool(reached & set(inputs)))
 
 
-# --- inheriting --------------------------------------------------------------------------------
+# --- inheritance -------------------------------------------------------------------------------
 
 
 def test_sensitivity_is_inherited_from_the_source_through_every_layer(people: TargetDataset):
@@ -138,7 +138,7 @@ def test_dataset_level_applies_to_columns_without_a_level(people: TargetDataset)
     assert "city" not in sensitive(people)
 
 
-# --- lowering ----------------------------------------------------------------------------------
+# --- lowered classifications -------------------------------------------------------------------
 
 
 def lower_own(people: TargetDataset) -> None:

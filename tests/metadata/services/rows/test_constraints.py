@@ -39,7 +39,7 @@ def test_a_stale_version_is_refused() -> None:
         sources.update_system(system=system, expected_version=1, owner="Alex")
 
 
-def test_a_row_that_is_gone_is_refused() -> None:
+def test_edit_of_a_deleted_row_is_refused() -> None:
     column = SourceColumnFactory()
     type(column).objects.all().delete()
     with pytest.raises(MetadataError, match="does not exist any more"):
@@ -52,7 +52,7 @@ def test_an_unknown_field_is_refused() -> None:
     assert refused.value.field == "colour"
 
 
-# --- the database itself ---------------------------------------------------------------------
+# --- database constraints --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests of the environment's rule for names that most engines need quotes for."""
+"""Tests of the environment's rule for names that most engines require quotes for."""
 
 import pytest
 
@@ -22,9 +22,9 @@ def add(dataset: TargetDataset, name: str = "order total", **answer: bool):
 
 
 def test_new_column_with_a_name_that_needs_quotes_requires_confirmation(dataset: TargetDataset):
-    with pytest.raises(MetadataError, match="because it has a space; confirm it") as asked:
+    with pytest.raises(MetadataError, match="because it has a space; confirm it") as refused:
         add(dataset, quoted_name=False)
-    assert (asked.value.code, asked.value.field) == ("quoted_name", "name")
+    assert (refused.value.code, refused.value.field) == ("quoted_name", "name")
     assert not dataset.columns.filter(name="order total").exists()
 
 
@@ -48,16 +48,16 @@ def test_dataset_names_that_need_quotes_require_confirmation(dataset: TargetData
 def test_select_with_a_name_that_needs_quotes_requires_confirmation(dataset: TargetDataset):
     schema = TargetSchemaFactory(name="bizcore")
     select = f"SELECT amount AS `order total` FROM {dataset}"
-    with pytest.raises(MetadataError) as asked:
+    with pytest.raises(MetadataError) as refused:
         create_target_dataset(schema=schema, name="totals", select=select, quoted_name=False)
-    assert (asked.value.code, asked.value.field) == ("quoted_name", "select")
+    assert (refused.value.code, refused.value.field) == ("quoted_name", "select")
 
 
 def test_pasted_names_that_need_quotes_require_one_confirmation(dataset: TargetDataset):
     text = "Name\tType\norder total\tstring"
-    asked = prepare(dataset, text, column="", cell="name")
+    prepared = prepare(dataset, text, column="", cell="name")
     accepted = prepare(dataset, text, column="", cell="name", quoted_name=True)
-    assert (asked.asks, asked.refused) == (True, 1)
+    assert (prepared.asks, prepared.refused) == (True, 1)
     assert (accepted.refused, apply(accepted)) == (0, True)
 
 

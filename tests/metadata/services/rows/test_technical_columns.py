@@ -1,4 +1,4 @@
-"""Technical columns keep values of sensitive columns: an editor does not disconnect them from these columns."""
+"""Tests of technical columns with values of sensitive columns: an editor may not disconnect them from these columns."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +25,7 @@ Deed = Callable[[TargetDataset], None]
 
 @pytest.fixture
 def person() -> TargetDataset:
-    """Return ``rawcore.person``: times, part of the key and a foreign key are made of sensitive columns."""
+    """Return ``rawcore.person``, whose times, part of the key and foreign key are computed from sensitive columns."""
     dataset = TargetDatasetFactory(name="person", historize=True, history_policy=DATED)
     TargetColumnFactory(dataset=dataset, name="number", nullable=False, key_ordinal=1)
     TargetColumnFactory(dataset=dataset, name="email", nullable=False, key_ordinal=2, pii=True)
