@@ -85,7 +85,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Events:
 
 
 def made(events: Events, *, executors: int = 1, stopped: bool = False) -> runner.Runner:
-    """A runner of a session with so many executors."""
+    """Return a runner of a session with so many executors."""
     status = SimpleNamespace(size=lambda: executors + 1)
     java = SimpleNamespace(isStopped=lambda: stopped, getExecutorMemoryStatus=lambda: status)
     context = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: java), master="local[1]")

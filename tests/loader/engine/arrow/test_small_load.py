@@ -1,4 +1,4 @@
-"""Small loads without Spark: the versions are those of the reference, and what is not plain is left to others."""
+"""Small loads without Spark: versions equal to the reference, and refusal of deliveries that are not plain."""
 
 import json
 from collections.abc import Callable
@@ -144,7 +144,7 @@ def test_a_column_that_older_files_lack_is_null(warehouse: Warehouse):
 
 
 def text(rows: str, columns: dict[str, str] = COLUMNS) -> Callable[[Path], dict[str, Any]]:
-    """A CSV delivery with this text."""
+    """Return a function that loads a CSV delivery with this text."""
 
     def load(folder: Path) -> dict[str, Any]:
         path = folder / "delivery.csv"
@@ -155,7 +155,7 @@ def text(rows: str, columns: dict[str, str] = COLUMNS) -> Callable[[Path], dict[
 
 
 def table(**columns: pa.Array) -> Callable[[Path], dict[str, Any]]:
-    """A Parquet delivery with these columns."""
+    """Return a function that loads a Parquet delivery with these columns."""
 
     def load(folder: Path) -> dict[str, Any]:
         path = folder / "delivery.parquet"

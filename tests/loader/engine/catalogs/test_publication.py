@@ -21,7 +21,7 @@ ITEM, STAGE = "rawcore.rc_t_published", "stage.stg_t_published"
 
 @pytest.fixture(scope="module")
 def loaded(spark, tmp_path_factory) -> Dataset:
-    """Dataset with two rows and a history."""
+    """Return a dataset with two rows and a history."""
     dataset = Dataset(spark, tmp_path_factory.mktemp("published"), name="published")
     status, event = dataset.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01T00:00:00Z")
     assert status == "succeeded", event
@@ -57,7 +57,7 @@ def publish(
     check: bool = False,
     whole: bool = True,
 ) -> dict[str, str]:
-    """Return what publishing leaves, or what a check finds: problems by name. ``former`` names used other schemas."""
+    """Publish or check; return the problems that remain, by name. ``former`` names used other schemas."""
     wanted = tuple(wanted)
     schemas = tuple(sorted({name.name.partition(".")[0] for name in (*wanted, *former)}))
     manifest = PublishManifest(wanted, schemas, mark_of(dataset.warehouse), address, check, whole)

@@ -24,7 +24,7 @@ OWNERS = ("reader", "stranger", "copier")
 
 @pytest.fixture
 def database() -> Iterator[psycopg.Connection]:
-    """Connection of an administrator; roles of this test own nothing outside of the schema ``mart``."""
+    """Yield an administrator's connection; roles of this test own nothing outside of the schema ``mart``."""
     with own_schema("mart") as connection:
         for role in OWNERS:
             with suppress(psycopg.errors.DuplicateObject):

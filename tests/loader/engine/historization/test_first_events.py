@@ -1,4 +1,4 @@
-"""First batch of dated rows: versions by comparison of neighbouring rows, the same as those of the reference."""
+"""First batch of dated rows: its versions, computed by comparing adjacent rows, equal those of the reference."""
 
 import random
 

@@ -128,7 +128,7 @@ def spark_type(value: object) -> T.DataType:
 
 @pytest.mark.core
 def test_spark_produces_the_golden_texts_and_digests(spark):
-    """The values are in a frame, since a literal would be folded by other code."""
+    """Check the values in a frame, since Spark would fold literals by other code."""
     values = [value.replace(tzinfo=UTC) if naive(value) else value for value, _ in CANONICAL]
     schema = T.StructType([T.StructField(f"c{n}", spark_type(value)) for n, value in enumerate(values)])
     frame = spark.createDataFrame([tuple(values)], schema)

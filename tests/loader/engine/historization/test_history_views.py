@@ -41,7 +41,7 @@ def define_views(spark, state: DatasetState) -> None:
 
 @pytest.fixture(scope="module")
 def item(spark, tmp_path_factory) -> Dataset:
-    """Dataset in which key 1 changes, key 2 is deleted and returns, key 3 stays."""
+    """Return a dataset in which key 1 changes, key 2 is deleted and returns, and key 3 stays."""
     dataset = Dataset(spark, tmp_path_factory.mktemp("views"), name="viewed")
     dataset.evolve()  # tables of its own, not copies: the views find them by their names
     first, last = {"id": 3, "v": "c"}, {"id": 1, "v": "A"}
@@ -287,7 +287,7 @@ def test_current_view_omits_tombstones(tombstones: Stored) -> None:
 
 
 def test_views_of_a_history_dated_by_days_treat_its_open_end_as_open(spark, tmp_path) -> None:
-    """A data column ``at`` is not confused with the function's parameter."""
+    """Use a data column ``at``, too, which must not be confused with the function's parameter."""
     policy = {"input": "effective", "time": "at", "profile": "dbt", "open_end": "9999-12-31"}
     stored = Stored(spark, tmp_path, "days", policy, {"at": "date"}).insert(
         version("DATE '2024-01-01'", "DATE '2024-02-01'", at="DATE '2024-01-01'", closed_by="'r2'"),

@@ -1,4 +1,4 @@
-"""Rules for foreign keys whose parent is unknown: plants that orders refer to before, or after, they are delivered."""
+"""Rules for foreign keys whose parent is unknown: orders refer to plants before or after their delivery."""
 
 from dataclasses import replace
 from pathlib import Path

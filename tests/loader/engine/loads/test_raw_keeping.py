@@ -1,4 +1,4 @@
-"""Raw tables that keep all deliveries: what stage reads, repeated attempts, partitions by day, and small loads."""
+"""Raw tables that keep all deliveries: rows read by stage, repeated attempts, partitions by day, small loads."""
 
 from dataclasses import dataclass, replace
 from datetime import date

@@ -1,4 +1,4 @@
-"""Loads of small tables by one Spark job: the same tables as the general way makes, and when it is taken."""
+"""Loads of small tables by one Spark job: the same tables as the general load, and the choice between both."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -69,7 +69,7 @@ def never_the_general_way(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
 
 
 def content(dataset: Dataset) -> dict[str, Any]:
-    """Return all rows of the tables but clock times, and what their newest commits say."""
+    """Return all rows of the tables without clock times, and the metadata of their newest commits."""
     tables = {spec.kind: (spec, dataset.table(spec)) for spec in dataset.tables()}
     contents: dict[str, Any] = {}
     for kind, (spec, table) in tables.items():
@@ -119,7 +119,7 @@ def test_small_load_writes_the_tables_of_the_general_load(
 
 
 def both(spark, tmp_path: Path, *names: str) -> list[Dataset]:
-    """Datasets of one warehouse, loaded once."""
+    """Return datasets of one warehouse with empty tables."""
     items = [Dataset(spark, tmp_path, name, format="csv") for name in names]
     for dataset in items:
         dataset.evolve()

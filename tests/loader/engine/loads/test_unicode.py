@@ -1,4 +1,4 @@
-"""Texts, keys, names of columns and of files from all of Unicode, loaded twice by both ways, are as delivered."""
+"""Texts, keys and names from all of Unicode, loaded by both kinds of loads, equal the delivery."""
 
 import random
 import shutil

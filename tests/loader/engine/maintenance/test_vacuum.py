@@ -1,4 +1,4 @@
-"""Vacuum on real tables: former files go, current ones and what runs look up stay, and disk use is measured."""
+"""Vacuum on real tables: removal of former files, retention of required ones, measurement of disk use."""
 
 import os
 import time
@@ -21,7 +21,7 @@ LONG_AGO = time.time() - 90 * 24 * 3600
 
 @pytest.fixture
 def item(spark, tmp_path):
-    """Return a dataset that two loads have written, whose tables promise nothing to readers of former files."""
+    """Return a dataset written by two loads, whose tables have no minimum retention of former files."""
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=POLICY)
     item.given(*(([{"id": n, "v": value} for n in range(5)], DAY[day]) for day, value in ((0, "a"), (1, "b"))))
     for table in tables(item):

@@ -1,4 +1,4 @@
-"""Profiles of tables, and checks of tables as they are, on real tables."""
+"""Profiles of tables, and checks of stored tables, on real tables."""
 
 import pytest
 

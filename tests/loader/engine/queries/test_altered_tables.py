@@ -174,7 +174,7 @@ def replace_and_vacuum(table: DeltaTable) -> None:
 
 
 def make_anew(table: DeltaTable) -> None:
-    """Remove the folder of the table, and put that of another table with other rows in its place."""
+    """Replace the folder of the table by that of another table with other rows."""
     folder = Path(table.location)
     other = folder.with_name("other")
     rows = table.spark.newSession().read.format("delta").load(table.location)

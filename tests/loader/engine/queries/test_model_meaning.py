@@ -1,4 +1,4 @@
-"""Columns that tables have or get beyond those that a model was saved over change none of its results on Spark."""
+"""Columns of tables that were unknown when a model was saved change none of its results on Spark."""
 
 import re
 

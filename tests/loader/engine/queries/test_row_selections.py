@@ -70,7 +70,7 @@ def test_masked_column_is_refused_as_order_and_condition(item: Dataset):
 
 
 def view_of(item: Dataset) -> ReadManifest:
-    """A read of rows of a view over the table, in which the names are masked for the reader."""
+    """Return a read of a view over the table, in which the names are masked for the reader."""
     keys = {name: stable("view", name) for name in ("mail", "loud", "sum")}
     columns = tuple(ColumnSpec(key, name, "string", "attribute") for name, key in keys.items())
     view = TableSpec(stable("view"), "stage", "people", "view", columns)

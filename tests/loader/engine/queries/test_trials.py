@@ -37,7 +37,7 @@ def warehouse(spark, tmp_path) -> Warehouse:
 
 @pytest.fixture
 def totals(warehouse: Warehouse) -> Warehouse:
-    """The model, loaded from three orders."""
+    """Return the model, loaded from three orders."""
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",))
     warehouse.load("mart.totals")
     return warehouse

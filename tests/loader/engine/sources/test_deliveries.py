@@ -129,7 +129,7 @@ def test_location_accepts_paths_urls_and_patterns(spark, put, tmp_path):
 
 
 def test_identical_rows_are_counted_and_collapsed(spark, put):
-    """Rows compare by typed value: 1, 1.0 and 01 are the same integer."""
+    """Check that rows compare by typed value: 1, 1.0 and 01 are the same integer."""
     path = put("a.csv", "id,name,n\na,x,1\nb,y,2\na,x,1.0\na,x,01\n")
     delivery = read_delivery(spark, source_of(path))
     assert (delivery.rows, delivery.duplicates) == (4, 2)
@@ -412,7 +412,7 @@ def test_delivery_faults_are_all_reported_together(spark, put):
 
 
 def test_a_value_that_moved_to_the_next_column_is_a_conflict(spark, put):
-    """(x, NULL) and (NULL, x) differ, although NULL adds nothing to a hash."""
+    """Check that (x, NULL) and (NULL, x) differ, although NULL adds nothing to a hash."""
     columns = [KEY, DeliveredColumn("l", "l", "string"), DeliveredColumn("m", "m", "string")]
     assert refused(spark, put("a.csv", "id,l,m\na,x,\na,,x\n"), columns).code == "CONFLICTING_ROWS"
 

@@ -177,7 +177,7 @@ def test_a_history_that_joins_later_gets_the_files_that_were_loaded_before(feed)
 
 @pytest.mark.nightly
 def test_overtaken_run_writes_no_duplicate_rows_to_raw(feed, monkeypatch):
-    """Two runners, one with a broken lease, have both listed the new file."""
+    """Let two runners, one with a broken lease, load the same new file."""
     feed.put("a.jsonl", (1, "a", 0))
     feed.prepare()
     other = replace(feed.manifest(feed.place, at=DAY[0], run_id="other"), rawcore=())

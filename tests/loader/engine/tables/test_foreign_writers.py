@@ -84,7 +84,7 @@ def test_foreign_commit_on_the_history_during_a_load_duplicates_no_rows(item, be
 
 @pytest.mark.nightly
 def test_foreign_deletes_before_and_during_a_comparison_are_respected_in_a_large_table(item, before):
-    """Deletion vectors over files of more than 200,000 rows, by another writer."""
+    """Delete by deletion vectors of another writer, over files of more than 200,000 rows."""
     count = 250_000
     item.given(([{"id": n, "v": "a"} for n in range(count)], DAY[0]))
     history = item.table(item.history_spec)
@@ -136,7 +136,7 @@ def test_load_is_refused_if_the_history_changes_at_every_comparison(item, before
 
 
 def test_overtaken_run_commits_nothing(item, before):
-    """Two runners, one with a broken lease: the table has the later number when the earlier run commits."""
+    """Let two runners, one with a broken lease, overlap: the earlier run commits after the later number is stored."""
     item.given((ROWS, DAY[0]))
     item.prepare()
     overtaken = item.manifest(item.deliver(CHANGED), at=DAY[1], run_id="overtaken")
@@ -155,7 +155,7 @@ def test_overtaken_run_commits_nothing(item, before):
 
 @pytest.mark.parametrize("which", ["history_spec", by_night("rawcore_spec")])
 def test_next_load_warns_once_of_a_foreign_change_and_duplicates_no_rows(item, monkeypatch, which):
-    """Uses the method for large tables, which writes changed rows only, and goes on where a first search ends."""
+    """Use the method for large tables, which writes changed rows only and continues where a first search ends."""
     monkeypatch.setattr("loader.engine.historization.batches.REWRITE_UP_TO_ROWS", 0)
     monkeypatch.setattr("loader.engine.tables.tables._COMMITS_TO_SEARCH", 1)
     item.given((ROWS, DAY[0]))
@@ -258,7 +258,7 @@ def test_load_refuses_a_table_that_lacks_applied_runs(item):
 
 
 def test_a_table_with_a_run_that_the_control_database_does_not_know_is_loaded(item):
-    """The run died after its commit and before it was recorded."""
+    """Load a table whose last run died after its commit and before it was recorded."""
     item.given((ROWS, DAY[0]), (CHANGED, DAY[1]))
     status, event = applied(item, 1, ROWS, DAY[2])
     assert status == "succeeded", event

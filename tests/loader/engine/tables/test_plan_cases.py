@@ -261,7 +261,7 @@ def compare(
 
 
 def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTable) -> str | None:
-    """Return the present name of a column, found by stable key.
+    """Return the present name of a column, identified by stable key.
 
     A column replaced by one of another kind of type has lost its key, not its values.
     """
@@ -272,12 +272,12 @@ def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTabl
 
 
 def said(rows: list[dict], names: Any) -> list[tuple]:
-    """Return rows as sorted tuples of their values' meanings, independent of types."""
+    """Return rows as sorted tuples of type-independent values."""
     return sorted((tuple(meaning(row[name]) for name in names) for row in rows), key=repr)
 
 
 def meaning(value: Any) -> Any:
-    """Return a text that is the same for values of equal meaning.
+    """Return a text that is the same for equivalent values.
 
     Examples: ``7``, ``7.0``, ``Decimal("7.00")`` and ``"7"``; a day and its midnight.
     """

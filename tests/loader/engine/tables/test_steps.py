@@ -92,7 +92,7 @@ def warehouse(spark, tmp_path) -> Warehouse:
 
 @pytest.fixture
 def items(warehouse) -> TableSpec:
-    """Partitioned table with two rows, and every kind of column that the steps below change."""
+    """Return a partitioned table with two rows, and every kind of column that the steps below change."""
     columns = (
         column("id", "integer"),
         column("a"),

@@ -37,7 +37,7 @@ warehouse = test_steps.warehouse
 
 @pytest.fixture
 def items(warehouse: Warehouse) -> TableSpec:
-    """Partitioned table with two rows, and no name that needs column mapping."""
+    """Return a partitioned table with two rows, and no name that needs column mapping."""
     columns = (
         column("id", "integer"),
         column("a"),
@@ -166,7 +166,7 @@ def test_a_feature_that_cannot_be_switched_on_fails_the_step(warehouse, items, m
 
 @pytest.fixture
 def swapped(warehouse: Warehouse, items: TableSpec) -> TableSpec:
-    """Table whose columns were swapped, widened, dropped and added with Delta's features, and that lost a row."""
+    """Return a table whose columns were changed with Delta's features, and that lost a row."""
     moved = (column("id", "bigint"), column("b", of="a"), column("a", of="b"))
     assert warehouse.run(warehouse.plan(replace(items, columns=(*moved, *items.columns[3:]))))
     wanted = replace(items, columns=(*moved, *items.columns[4:]))

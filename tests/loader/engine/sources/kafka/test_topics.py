@@ -35,7 +35,7 @@ def sent(op: str, id_: int, v: str | None, lsn: int, **more: Any) -> tuple[dict,
 
 
 def test_events_in_any_order_give_the_history_of_the_reference(items, broker):
-    """Keys are in one partition each; events come late, twice, with and without their schema, and with tombstones."""
+    """Send each key to one partition; events come late, twice, with and without their schema, and with tombstones."""
     chance = random.Random(4)
     reference = ReferenceEngine(
         {"keys": ["id"], "columns": {"id": "integer", "v": "string", "_sequence": "bigint"}, "policy": CDC}
