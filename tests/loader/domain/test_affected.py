@@ -1,4 +1,4 @@
-"""Things that a change of datasets affects, and the messages to their owners. Pure."""
+"""Datasets, queries and schedules affected by a change, and the messages to their owners, without a database."""
 
 from loader.domain.affected import Affected, by_owner, matched, message_for, tables_of_query, tables_of_scope
 from metadata.domain.scope import Scope

@@ -1,4 +1,4 @@
-"""Loads of models as values: the digest of what rows follow from, and the reasons to compute all rows."""
+"""Loads of models as values: the digest of a model's inputs, and the reasons to compute all rows."""
 
 from dataclasses import replace
 

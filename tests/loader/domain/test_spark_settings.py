@@ -1,4 +1,4 @@
-"""Settings of Spark: which an installation may give, and what the product sets beneath them."""
+"""Settings of Spark: permitted settings of an installation, and defaults of the product."""
 
 import pytest
 

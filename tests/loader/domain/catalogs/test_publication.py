@@ -1,4 +1,4 @@
-"""Comparison of names that should be published with the entries of a shared catalog."""
+"""Comparison of names to publish with the entries of a shared catalog."""
 
 from dataclasses import replace
 

@@ -73,7 +73,7 @@ CORE = dataset(
 
 
 def test_plain_column_is_passed_on_without_a_cast():
-    """The runner checks and types bare columns itself; a cast around one would hide values that do not fit."""
+    """Check that no cast is added: the runner checks and types bare columns, and a cast would hide misfits."""
     (stage_input,) = stage_inputs(CORE, known(RAW, STAGE, CORE), {RAW.key: {"timezone": "UTC"}})
     assert stage_input.table.qualified_name == "raw.raw_a"
     assert {c.name: (c.type, c.expression) for c in stage_input.columns} == {

@@ -47,7 +47,7 @@ class Rows:
 
 
 def read(request: Reading, kind: str, *texts: str, zone: str = "UTC") -> Window:
-    """Return the window of a load that finds these values."""
+    """Return the window of a load that reads these values."""
     values = tuple(value_of(text, kind) for text in texts)
     highest = max(zip(values, texts, strict=True), default=(None, None))[1]
     return request.window(SOURCE, {"n": kind}, {"n": highest}, zone, Rows(values))

@@ -1,4 +1,4 @@
-"""Marks of readers, windows of runs, and the rows that come of any sequence of runs, deaths and reverts."""
+"""Marks of readers, windows of runs, and the rows after any sequence of runs, deaths and reverts."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -249,7 +249,7 @@ class World:
         self.source[key] = self.clock
 
     def run(self, chosen: list[int], *, dies_after: int, full: bool = False) -> None:
-        """Read the source for some readers, and let the run die after so many of them."""
+        """Read the source for some readers; the run dies after ``dies_after`` of them."""
         marks = tuple(self.readers[number].mark for number in chosen)
         request = Reading(Intake(("n",), self.look_back), marks, full)
         made = window(request, max(self.source.values(), default=None))
@@ -267,7 +267,7 @@ class World:
 
 @st.composite
 def days(draw) -> tuple:
-    """Return what happens on one day: changed keys, the run's readers, when it dies, and what a user does then."""
+    """Draw the events of one day: changed keys, the run's readers, its death, and a user's action after it."""
     return (
         draw(st.lists(st.integers(0, 9), min_size=1, max_size=3)),
         draw(st.sampled_from([[0], [1], [0, 1]])),

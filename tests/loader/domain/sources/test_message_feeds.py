@@ -17,7 +17,7 @@ def chosen(log: FeedLog, place: Topic, applied: int | None = None, **options) ->
 
 
 def loaded(*runs: tuple[str, Topic], applied: int | None = None) -> FeedLog:
-    """Return the log after runs that read all messages that the topic then had."""
+    """Return the log after runs, each of which read all messages that the topic had at that time."""
     transactions: dict[str, int] = {}
     for run_id, place in runs:
         log = FeedLog.of("t", transactions)
@@ -134,6 +134,6 @@ def test_history_note_records_the_newest_run_whose_messages_the_history_has():
 
 
 def test_log_records_files_and_messages_of_one_table_separately():
-    """The location may have been a folder before."""
+    """Check that logged files do not count as messages: the location may have been a folder before."""
     log = FeedLog.of("t", FeedLog("t").transactions("r1", FeedChoice((FeedFile("file:/in/a", 1, 1),))))
     assert offsets(chosen(log, topic((0, 5)))) == [(0, 0, 5)]

@@ -1,4 +1,4 @@
-"""Versions of a Delta table that a feed reads: each once, and the whole table first or by hand."""
+"""Versions of a Delta table that a feed reads: each once; the whole table in the first run or on request."""
 
 import pytest
 from hypothesis import given, settings

@@ -27,7 +27,7 @@ class Found:
         return FileSample(f"{self.name}.csv", self.text.encode(self.codec))
 
     def wrong(self) -> list[str]:
-        """Return what is detected in another way than it is, and not asked."""
+        """Return the faults of the detection: options and types that are neither as expected nor asked."""
         detected = detect_csv(self.sample)
         check_options("csv", detected.options)
         asked = {question.option: question.candidates for question in detected.questions}

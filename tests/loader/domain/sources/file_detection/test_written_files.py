@@ -19,7 +19,7 @@ DATES = ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%b-%Y")
 
 
 def wrong(written: Written) -> dict[str, tuple]:
-    """Return the options that are detected in another way than written, and not asked."""
+    """Return the options that are neither detected as written nor asked."""
     detected = detect_csv(FileSample("customers.csv", written.content))
     check_options("csv", detected.options)
     asked = {question.option: question.candidates for question in detected.questions}
