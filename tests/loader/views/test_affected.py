@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def owned(airport: TargetDataset) -> TargetDataset:
-    """Airports, which ada owns; a mart reads them that a dashboard of Operations reads, a query and a schedule."""
+    """Return airports, owned by ada, with a mart, a dashboard of Operations, a query and a schedule downstream."""
     bea = someone("bea", Role.EDITOR)
     with acting_as(bea):
         update_target_dataset(dataset=airport, expected_version=airport.version, owner="Ada")

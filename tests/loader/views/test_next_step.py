@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 
 def bar(client: Client, **subject: object) -> str:
-    """The bar of one subject, as HTML."""
+    """Return the bar of one subject, as HTML."""
     committed()
     ((kind, key),) = subject.items()
     return read(client, f"/next-step/?{kind}={key}")

@@ -30,7 +30,7 @@ def people() -> TargetDataset:
 
 
 def listed(client: Client, query: str) -> list[str]:
-    """Return the names of the columns that the list has."""
+    """Return the names of the columns in the list."""
     rows = html_of(client.get(f"/columns/?{query}"))
     return re.findall(r'#column-[^"]+">([^<]+)</a>', rows)
 

@@ -1,4 +1,4 @@
-"""Answers of a dataset's data: samples, changes of runs, files, a key's life, origin of rows."""
+"""Answers of a dataset's data: samples, changes of runs, files, versions of a key, origin of rows."""
 
 from datetime import timedelta
 from pathlib import Path

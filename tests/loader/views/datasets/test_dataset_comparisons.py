@@ -73,7 +73,7 @@ def test_comparison_with_another_environment_requires_the_permission_in_both(
 
 @pytest.fixture
 def two_views(view: TargetDataset, prod: Environment) -> TargetDataset:
-    """The view of stage in two environments."""
+    """Return the stage view, which both environments have."""
     for state in dataset_states():
         write_applied(environment=prod, state=state, versions={}, execution=None, through=0)
     return view

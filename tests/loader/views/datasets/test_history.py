@@ -25,7 +25,7 @@ def read(airport: TargetDataset, person: User) -> ReadRequest:
 
 
 def answered(airport: TargetDataset, person: User, kind: str, *rows: dict, truncated: bool = False) -> str:
-    """The address of a read with these rows as its answer."""
+    """Return the address of a read with these rows as its answer."""
     columns = [column.name for column in history_table(dataset_state(airport)).columns]
     plain = {"rc_air_airport_key": KEY, "version_state": "changed", "load_run_id": "good"}
     answer = {
@@ -108,7 +108,7 @@ def test_as_of_page_refuses_an_invalid_known_at_time(reader: Client, airport: Ta
 
 @pytest.fixture
 def numbered(airport: TargetDataset) -> TargetDataset:
-    """A history whose versions are dated by a sequence."""
+    """Return a history whose versions are dated by a sequence."""
     TargetColumn.objects.filter(dataset=airport, name="elevation").update(data_type="bigint")
     airport.history_policy = {"input": "cdc", "time": "elevation", "op": "op"}
     airport.save(update_fields=["history_policy"])

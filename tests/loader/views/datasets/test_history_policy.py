@@ -1,4 +1,4 @@
-"""A dataset's history policy in the browser: chosen, shown on five rows, saved, refused by the field."""
+"""A dataset's history policy in the browser: form, preview on five rows, saving, errors at fields."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def airport(airport: TargetDataset) -> TargetDataset:
-    """The airports, with columns that can date rows and say what was done to them."""
+    """Return the airports dataset with columns that can date rows or contain their operation."""
     for name, type_ in (("seen_at", "timestamp"), ("sequence", "bigint"), ("op", "string(1)")):
         create_target_column(dataset=airport, name=name, type=type_, inputs=[])
     return TargetDataset.objects.get(pk=airport.pk)
@@ -54,7 +54,7 @@ def store(dataset: TargetDataset, **changes: Any) -> None:
 
 
 def field(page: str, name: str) -> str:
-    """One field of the form, with its reason and its errors."""
+    """Return one field of the form, with its reason and its errors."""
     start = page.index(f'data-policy-field="{name}"')
     return page[start : page.find("data-policy-field=", start + 20)]
 
@@ -198,7 +198,7 @@ def test_policy_page_permits_every_choice_before_a_history_exists(editor: Client
 
 @pytest.fixture
 def built(world: World) -> tuple[Client, TargetDataset]:
-    """Ada, and the customers, whose history is built."""
+    """Return Ada, and the customers dataset with a stored history."""
     return signed_in(world.author), TargetDataset.objects.get(historize=True)
 
 

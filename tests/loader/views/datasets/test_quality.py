@@ -352,7 +352,7 @@ def test_history_batch_with_faults_has_no_rejected_rows(warehouse: TargetDataset
 
 @pytest.fixture
 def total(warehouse: TargetDataset) -> QualityCheck:
-    """The highest elevation, as a check found it before the column was classified."""
+    """Create the highest elevation as a check stored it before the column was classified."""
     arguments = {
         "columns": ["elevation"],
         "aggregate": "max",
@@ -393,7 +393,7 @@ COUNTED = 43217
 
 
 def test_row_counts_chosen_by_a_sensitive_column_are_shown_only_to_stewards(reader: Client, warehouse: TargetDataset):
-    """A SELECT, a condition or ``where`` can make a number of rows that is a value; the outcome is shown."""
+    """Check that only the outcome is shown: a SELECT, a condition or ``where`` can make a row count that is a value."""
     arguments = {
         "query": {"sql": f"SELECT 1 FROM {warehouse} LATERAL VIEW explode(split(repeat(',', elevation), ','))"},
         "condition": {"condition": "elevation > 9"},
@@ -435,7 +435,7 @@ def steward_client() -> Client:
 def test_number_of_a_reference_with_unknown_parents_is_shown_though_its_dataset_is_sensitive(
     reader: Client, check: QualityCheck
 ):
-    """The check of a reference has the reference's key, and no row in the metadata."""
+    """Check the result of a reference, which has the reference's key and no row in the metadata."""
     key = uuid4()
     result = add_result(check, check_key=key, kind="relationship", severity="quarantine", failed=COUNTED)
     check.dataset.columns.filter(name="name").update(pii=True)

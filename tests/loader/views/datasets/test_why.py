@@ -37,7 +37,7 @@ def test_origin_page_shows_path_versions_and_delivered_rows_of_a_value(reader: C
 
 
 def links(client: Client, made: ReadRequest, part: str = "/why/") -> list[str]:
-    """The addresses in an answer that have a part."""
+    """Return the addresses in an answer that contain a part."""
     text = html_of(client.get(f"/reads/{made.pk}/", headers={"HX-Request": "true"}))
     return [unescape(address) for address in re.findall('href="([^"]+)"', text) if part in address]
 
@@ -98,7 +98,7 @@ def test_unchanged_values_of_a_version_link_their_origin_page(reader: Client, pe
 
 @pytest.fixture
 def board(airport: TargetDataset) -> TargetDataset:
-    """A model with the key of airports."""
+    """Return a model with the key of airports."""
     schema = TargetSchemaFactory(name="bizcore", layer="bizcore")
     select = "SELECT icao, upper(name) AS loud FROM rawcore.rc_air_airport"
     return create_target_dataset(schema=schema, name="board", select=select, business_key=["icao"])

@@ -53,7 +53,7 @@ ANSWER = {
 
 @pytest.fixture
 def board(airport: TargetDataset) -> TargetDataset:
-    """A model of airports."""
+    """Return a model of airports."""
     schema = TargetSchemaFactory(name="bizcore")
     return targets.create_target_dataset(schema=schema, name="board", select=SELECT, business_key=["icao"])
 

@@ -32,7 +32,7 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def published(airport: TargetDataset) -> TargetDataset:
-    """The airports' tables and views, as if an execution had created them."""
+    """Store the airports' tables and views, as if an execution had created them."""
     for state in dataset_states():
         write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
     return airport

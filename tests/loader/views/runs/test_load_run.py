@@ -1,4 +1,4 @@
-"""One load run on its page, live while it goes on."""
+"""Page of one load run, updated while it is active."""
 
 import html
 import json
@@ -144,7 +144,7 @@ def test_a_run_of_one_dataset_has_no_graph(reader: Client, airport: TargetDatase
 
 @pytest.fixture
 def large(airport: TargetDataset, monkeypatch: pytest.MonkeyPatch) -> LoadRun:
-    """A run of five datasets, one of which failed, on pages of two."""
+    """Return a run of five datasets, one of which failed, on pages of two."""
     monkeypatch.setattr("loader.views.runs.run_status.PER_PAGE", 2)
     run = LoadRunFactory(run_id="large", status="running")
     for number in range(5):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def applied(airport: TargetDataset) -> LoadRun:
-    """A run that is applied to the airports' history."""
+    """Return a run that is applied to the airports' history."""
     run = LoadRunFactory(run_id="r1")
     DatasetRunFactory(run=run, dataset=airport, sequence=1)
     return run

@@ -1,4 +1,4 @@
-"""Tests of actions on the datasets that are selected in their list."""
+"""Actions on the datasets that are selected in the list."""
 
 import re
 

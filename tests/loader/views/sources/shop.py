@@ -1,4 +1,4 @@
-"""A shop's folder with orders: what tests of sources send to look at it, import it and generate from it."""
+"""Folder of a shop with orders, and the requests that sample, import and generate from it."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def choose_load_type(client: Client, address: str, **over: Any) -> HttpResponse:
 
 
 def import_as(client: Client, page: str, **over: Any) -> HttpResponse:
-    """Go the guided path to its end, without a load."""
+    """Submit all steps of the guided path, without a load."""
     answer = choose_columns(client, page, **over)
     if answer.status_code != 302:
         return answer

@@ -1,4 +1,4 @@
-"""The guided path from the kind of a source to the load of its first rows."""
+"""Guided path from the kind of a source to the load of its first rows."""
 
 import json
 import shutil
@@ -273,7 +273,7 @@ def test_files_are_not_offered_a_watermark(editor: Client, shop: System):
 
 
 def test_debezium_topic_without_a_key_is_appended(editor: Client, shop: System):
-    """The delivery type of change events needs a key, so it is not proposed without one."""
+    """Check that the delivery type of change events, which needs a key, is not proposed without one."""
     System.objects.update(kind="kafka", location="kafka://broker.example.org")
     columns = {"name": DataType(STRING), "_op": DataType(STRING), "_sequence": DataType(BIGINT)}
     lines = [Line(NEW, name, type_, True, found=SampledColumn(name, type_, "")) for name, type_ in columns.items()]
@@ -293,7 +293,7 @@ def test_debezium_topic_without_a_key_is_appended(editor: Client, shop: System):
 
 
 def test_an_append_with_a_key_keeps_no_history(editor: Client, shop: System):
-    """Choices that do not apply to added rows are left out, not refused."""
+    """Check that choices that do not apply to added rows are left out, not refused."""
     summary = summary_of(editor, input="append", time="ordered at", historize="on")
     assert "Append." in words(read(editor, summary))
     editor.post(summary)
@@ -367,7 +367,7 @@ def test_viewer_is_refused_at_each_step(viewer: Client, shop: System):
 
 @pytest.fixture
 def first_load(operator: Client, shop: System) -> str:
-    """Address of the page of a first load that was just requested."""
+    """Return the address of the page of a first load that was just requested."""
     return operator.post(summary_of(operator)).url
 
 

@@ -1,4 +1,4 @@
-"""Examples of values outside of the data pages: of load runs, dry runs and sources, for who may read them."""
+"""Sample values of load runs, dry runs and sources outside of the data pages, and the permission to see them."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ CUSTOMER = "Zebedee"
 
 @pytest.fixture
 def elsewhere(warehouse: TargetDataset) -> Client:
-    """Vera reads the data of another schema than the failed dataset's."""
+    """Return the client of Vera, who reads the data of another schema than the failed dataset's."""
     vera = ensure_user(name="vera", roles=[])
     grant_role(user=vera, role="viewer", schema="rawcore")
     client = Client()
@@ -141,7 +141,7 @@ def test_examples_of_an_earlier_failure_are_withheld_once_the_column_is_classifi
 
 @pytest.fixture
 def orders(shop: System, landing: Path) -> SourceDataset:
-    """A described source whose column ``customer`` is personal."""
+    """Return a described source whose column ``customer`` is personal."""
     (landing / "orders.csv").write_text(f"order_no,customer\nA1,{CUSTOMER}\nA2,Yolanda\n")
     source = SourceDatasetFactory(system=shop, name="orders", location="orders.csv", format="csv", options={})
     SourceColumnFactory(dataset=source, name="order_no", key_ordinal=1)

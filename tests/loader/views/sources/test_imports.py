@@ -1,4 +1,4 @@
-"""Importing a source from what its system has, as proposed or as a person decides."""
+"""Import of a source from its system, as proposed or with a user's changes."""
 
 from pathlib import Path
 

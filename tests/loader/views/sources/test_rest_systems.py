@@ -1,4 +1,4 @@
-"""REST APIs on the pages: register, test, name an endpoint, import it from its first page."""
+"""REST APIs on the pages: registration, connection test, naming of an endpoint, import from its first page."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Several files at once in the guided path: uploaded or picked, one source each or one by pattern."""
+"""Several files in the guided path: uploaded or selected, one source for each or one by pattern."""
 
 from pathlib import Path
 

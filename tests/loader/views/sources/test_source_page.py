@@ -1,4 +1,4 @@
-"""The page of a source: freshness, deliveries, refusals, schema history, and adding a reported column."""
+"""Page of a source: freshness, deliveries, refusals, schema history, and adding a reported column."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def orders(editor: Client, shop: System) -> SourceDataset:
-    """The orders of the shop with their targets, not loaded yet."""
+    """Return the orders of the shop with their targets, not loaded yet."""
     return imported(editor)
 
 
@@ -188,7 +188,7 @@ def test_examples_of_a_classified_column_are_not_shown(editor: Client, orders: S
 
 @pytest.fixture
 def reported(orders: SourceDataset, raw: TargetDataset) -> DatasetRun:
-    """A load that reported a column that the contract lacks."""
+    """Create a load that reported a column missing in the contract."""
     return delivered(raw, drift=[{"name": "vip", "type": "boolean"}])
 
 

@@ -1,4 +1,4 @@
-"""Comparing a source with its delivery, and generating target datasets from it."""
+"""Comparison of a source with its delivery, and generation of target datasets from it."""
 
 import json
 from pathlib import Path
@@ -144,7 +144,7 @@ def test_generation_creates_the_targets_once(editor: Client, shop: System):
 
 @pytest.fixture
 def edited(editor: Client, shop: System) -> SourceDataset:
-    """Orders whose amount a person made a float in rawcore, described in their words."""
+    """Return orders whose amount a user made a float in rawcore, with a description of their own."""
     source = imported(editor)
     generate(editor, source)
     column = TargetDataset.objects.get(name="rc_shop_orders").columns.get(name="amount")

@@ -1,4 +1,4 @@
-"""Registering a system, testing its connection, looking what it has; who may."""
+"""Registration of a system, connection test, discovery of its contents, and permissions."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def test_a_system_is_registered_by_its_form(editor: Client, landing: Path):
 
 
 def test_the_enter_key_registers_a_system(editor: Client):
-    """Enter presses the first button of a form."""
+    """Check the first button of the form, which the Enter key presses."""
     form = read(editor, "/add-source/jdbc/").partition('id="system-form"')[2]
     assert words(form.partition("</button>")[0].partition("<button")[2]).endswith("Register system")
 

@@ -1,4 +1,4 @@
-"""The next delivery of a source by upload: stored, compared with the contract, loaded, and traceable."""
+"""Upload of a source's next delivery: stored, compared with the contract, loaded, and logged."""
 
 import json
 import os
@@ -27,7 +27,7 @@ FEED = {"input": "append", "deletes": "ignore"}
 
 @pytest.fixture
 def orders(editor: Client, shop: System) -> SourceDataset:
-    """The orders of the shop with their targets, not loaded yet."""
+    """Return the orders of the shop with their targets, not loaded yet."""
     return imported(editor)
 
 
