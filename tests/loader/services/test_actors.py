@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture
 def workplace(make_runner, monkeypatch):
-    """Worker that writes its runner requests to the change log."""
+    """Yield a worker that writes its runner requests to the change log."""
     place = Workplace(make_runner=make_runner)
     ask = place.runner.request
 
@@ -51,7 +51,7 @@ def olga():
 
 @pytest.fixture
 def loaded(airports, workplace) -> LoadRun:
-    """Load that Olga requested."""
+    """Return a finished load that Olga requested."""
     run = request_load_run(user=olga(), wake_worker=False).run
     tasks.perform(run.pk)
     return LoadRun.objects.get(pk=run.pk)

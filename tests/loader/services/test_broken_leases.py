@@ -1,4 +1,4 @@
-"""Breaking a lease locks its holder out: its later writes match no row."""
+"""Broken leases: all later writes of the former holder match no row."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Dry runs without a worker: marked as lost, reported, and no obstacle to the next one."""
+"""Dry runs whose worker is lost: marked as lost, reported, and no obstacle to the next dry run."""
 
 import subprocess
 import threading
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def preview(airports, runner) -> Preview:
-    """Preview of a report that renames a column of a historized table."""
+    """Return the preview of a report that renames a column of a historized table."""
     return remembered("preview of a renamed column", lambda: renaming_preview(runner))
 
 
@@ -71,7 +71,7 @@ def performed(dry_run_pk: int, runner) -> None:
 
 @pytest.fixture
 def sent(monkeypatch) -> list[int]:
-    """Wake-ups that the sweeper sent."""
+    """Return the wake-ups that were sent."""
     messages: list[int] = []
     for module in ("submission", "sweep"):
         monkeypatch.setattr(f"elevata.jobs.{module}.wake", lambda pk: messages.append(pk) or "")

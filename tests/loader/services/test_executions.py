@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture
 def preview(airports, runner):
-    """Preview of a report that renames a column of a historized table."""
+    """Return the preview of a report that renames a column of a historized table."""
     perform(queued(), runner)
     renamed = column("rawcore.rc_air_airport.name")
     rename_column(column=renamed, name="title", expected_version=renamed.version)

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]
 
 @pytest.fixture
 def report(airports, make_runner) -> ChangeReport:
-    """Previewed report that renames a column of a historized table made by a load."""
+    """Return a previewed report that renames a column of a historized table created by a load."""
     runner = make_runner("the load")
     perform(queued(), runner)
     runner.close()
@@ -46,7 +46,7 @@ def olga():
 
 @pytest.fixture
 def heard():
-    """Executions of the messages that a worker of this process has finished, without those of earlier tests."""
+    """Yield the executions whose messages a worker of this process has finished, without those of earlier tests."""
     app.control.purge()
     numbers: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Copy runs: requests by hand, after loads and after failures; manifests; states."""
+"""Copy runs: requests by users, after loads and after failures; manifests; states."""
 
 import io
 import json

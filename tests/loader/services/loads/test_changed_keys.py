@@ -25,7 +25,7 @@ _OF_THE_RUN = ("sequence", "newest_applied_at", "newest_applied")
 
 @pytest.fixture
 def moved(airports, runner) -> LoadRun:
-    """Load once, then give every target another key, as if described anew in another installation."""
+    """Load once, then assign another key to every target, as if described anew in another installation."""
     run = perform(queued(), runner)
     for model in (TargetDataset, TargetColumn, Reference):
         for instance in model.objects.all():

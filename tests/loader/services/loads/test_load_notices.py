@@ -1,4 +1,4 @@
-"""Notices about load runs that failed, and their end."""
+"""Notices about failed load runs, and their settlement."""
 
 from typing import Any
 

@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture
 def sent(monkeypatch):
-    """Wake-ups that were sent; ``sent.reason`` makes the broker refuse them with this reason."""
+    """Return the wake-ups that were sent; ``sent.reason`` makes the broker refuse them with this reason."""
 
     class Sent(list):
         reason = ""

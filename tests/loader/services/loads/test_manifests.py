@@ -405,7 +405,7 @@ def test_raw_and_rawcore_loads_contain_the_names_of_sensitive_columns(airports):
 
 
 def test_load_contains_sensitive_columns_that_only_a_filter_reads(airports):
-    """Spark's error messages contain the value that could not be cast."""
+    """Check these columns, too, since Spark's error messages contain the value that could not be cast."""
     target("raw.raw_air_airport").generated_from.columns.filter(name="name").update(pii=True)
     dataset = create_target_dataset(
         schema=target("rawcore.rc_air_airport").schema,

@@ -37,7 +37,7 @@ WHY = "the source sent test data"
 
 @pytest.fixture
 def eve(airports):
-    """Operator whose token the commands use. She comes after the metadata, which are then restored as rows."""
+    """Yield an operator whose token the commands use, created after the metadata, which are then restored as rows."""
     person = create_user(name="eve", roles=["operator", "editor"])
     with acting_as(person):
         yield person

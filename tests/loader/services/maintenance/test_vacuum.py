@@ -1,4 +1,4 @@
-"""Vacuums: requested with a reason, refused for what is still needed, sealed, started by schedules."""
+"""Vacuums: requests with a reason, refusals for required files, sealed records, schedules."""
 
 import json
 from datetime import timedelta
@@ -44,7 +44,7 @@ USE = {
 
 @pytest.fixture(autouse=True)
 def eve(airports, monkeypatch):
-    """Operator in whose name requests are made."""
+    """Yield an operator, the requester of the runs."""
     person = create_user(name="eve", roles=["operator", "editor"])
     with acting_as(person):
         monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=person)[1])

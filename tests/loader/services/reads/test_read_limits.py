@@ -1,4 +1,4 @@
-"""Limits of a user's reads: unfinished ones, and those under way at the same time."""
+"""Limits of a user's reads: number of unfinished reads, and of reads performed at the same time."""
 
 import pytest
 from django.contrib.auth.models import User

@@ -1,4 +1,4 @@
-"""Samples and detection of files that sources with sensitive columns read, by users with and without permission."""
+"""Samples and detection of files of sources with sensitive columns, by users with and without permission."""
 
 import json
 import time

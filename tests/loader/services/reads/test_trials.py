@@ -1,4 +1,4 @@
-"""Trials of models: who may try which SELECT, what is masked, and what is refused before a worker is asked."""
+"""Trials of models: permissions, masking, and refusals before a worker is asked."""
 
 import json
 
@@ -34,7 +34,7 @@ COUNT = f"SELECT count(*) AS airports FROM {NAME}"
 
 @pytest.fixture
 def tables(airports) -> None:
-    """The tables, as if an execution had created them."""
+    """Store the tables, as if an execution had created them."""
     for state in dataset_states():
         write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
 
@@ -46,7 +46,7 @@ def classified(tables) -> None:
 
 @pytest.fixture
 def board(classified) -> TargetDataset:
-    """A model of airports."""
+    """Return a model of airports."""
     return targets.create_target_dataset(
         schema=TargetSchemaFactory(name="bizcore"), name="board", select=SELECT, business_key=["icao"]
     )
@@ -214,7 +214,7 @@ def test_comparison_of_a_sample_is_refused(board):
 
 
 def checked(user: User | None = None, **given: object) -> tuple[dict[str, dict], dict[str, str]]:
-    """Return the checks of a trial by name, and the reasons why others are left out."""
+    """Return the checks of a trial by name, and the reasons for which others are left out."""
     arguments = manifest(user=user, check=True, **given).arguments
     return {spec["name"]: spec for spec in arguments["checks"]}, arguments["left_out_checks"]
 

@@ -1,4 +1,4 @@
-"""Proposals to change a source's contract: made, superseded, accepted, dismissed, and taken by declaration."""
+"""Proposals to change a source's contract: created, superseded, accepted, dismissed, and accepted by a rule."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ HEAD = ("order_no", "customer", "amount")
 
 @pytest.fixture
 def orders(shop: System) -> SourceDataset:
-    """Orders with a key, an integer and a decimal, and their targets."""
+    """Return orders with a key, an integer and a decimal, and their targets."""
     source = SourceDatasetFactory(system=shop, name="orders", short_name="orders", location="orders.csv")
     SourceColumnFactory(dataset=source, name="order_no", key_ordinal=1)
     SourceColumnFactory(dataset=source, name="customer", type=parse("integer"))
