@@ -28,7 +28,7 @@ DROPS_ALLOWED = {"severities": {"DROP_COLUMN": "needs_approval"}}
 
 @pytest.fixture
 def shop(tmp_path: Path):
-    """Loaded shop with a worker; another user must approve every change."""
+    """Yield a loaded shop with a worker, where another user must approve every change."""
     installation = make_installation(tmp_path / "data")
     with working(installation):
         installation.json("load", "--at", "2024-01-01", by="aron")

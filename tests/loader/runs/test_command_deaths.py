@@ -1,4 +1,4 @@
-"""Imports of metadata and uploads whose process is killed: all of it or nothing is there, and in the audit chain."""
+"""Metadata imports and uploads whose process is killed: stored and audited completely, or not at all."""
 
 import hashlib
 import json

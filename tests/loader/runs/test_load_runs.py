@@ -38,7 +38,7 @@ for source in SourceDataset.objects.all():
 
 @pytest.fixture
 def shop(tmp_path) -> Path:
-    """Data folder with one source of items."""
+    """Return a data folder with one source of items."""
     folder = tmp_path / "data"
     make_folder(folder)
     (folder / "landing").mkdir()
@@ -135,7 +135,7 @@ def test_missing_file_fails_the_run_with_a_message_of_one_line(shop):
 # By day the walk through the browser has the demo of the releases that it is made for.
 @pytest.mark.nightly
 def test_demo_loads_other_releases_with_the_expected_counts(tmp_path):
-    """Needs the package index, as the demo does."""
+    """Run the demo, which needs the package index."""
     folder = tmp_path / "demo"
     done = manage(
         tmp_path,

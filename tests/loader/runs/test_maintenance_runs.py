@@ -35,7 +35,7 @@ system:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Installation:
-    """An installation with an operator."""
+    """Return an installation with an operator."""
     folder = tmp_path / "data"
     make_folder(folder)
     (folder / "landing").mkdir()

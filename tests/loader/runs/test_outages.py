@@ -151,7 +151,7 @@ def disturb(load: subprocess.Popen, shop: Installation, postgres: Server, redis:
 
 
 def test_a_load_outlasts_a_control_database_that_is_locked(shop):
-    """The lock lasts longer than SQLite's own wait (30 s)."""
+    """Hold the lock for longer than SQLite's own wait (30 s)."""
     shop.deliver(item=MANY)
     load = shop.start("load", "--local", "--run-id", "one")
     wait_until(lambda: is_loading(shop) or load.poll() is not None, 60)
@@ -202,7 +202,7 @@ def asked(database: str, query: str) -> Any:
 
 
 def test_second_worker_goes_on_after_the_first_is_killed(tmp_path):
-    """The lock of the data folder lets one of them run Spark."""
+    """Start two workers, of which the lock of the data folder lets one run Spark."""
     with (
         TemporaryDirectory(prefix="elevata-test-") as servers_folder,
         served(start_postgres, Path(servers_folder, "postgres")) as (_, database),

@@ -84,7 +84,7 @@ def test_kill_matrix_has_at_least_forty_cases():
 
 @contextmanager
 def killable_worker(installation: Installation, death: Path) -> Iterator[None]:
-    """Run a worker whose runner dies as the file says."""
+    """Run a worker whose runner dies as the file describes."""
     with (installation.folder / "worker.log").open("a") as log:
         worker = subprocess.Popen(
             [sys.executable, str(WORKER)],

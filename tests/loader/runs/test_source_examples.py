@@ -75,7 +75,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 @pytest.fixture(scope="module")
 def loaded_files(shop: Installation) -> Installation:
-    """The examples of all file formats, loaded by one run."""
+    """Load the examples of all file formats by one run."""
     for kind in FILES:
         shop.import_text((FOLDER / f"{kind}.yaml").read_text(), by="edda")
     shop.load("files-1", "--select", " ".join(f"+rawcore.rc_{kind}_orders" for kind in FILES))

@@ -58,7 +58,7 @@ STARTED, PHASE, FINISHED = "dataset_started", "dataset_phase", "dataset_finished
 
 @dataclass
 class Shop:
-    """Installation with a worker whose runner dies as ``death`` says, and the prices that it was delivered."""
+    """Installation with a worker whose runner dies as ``death`` describes, and its delivered prices."""
 
     installation: Installation
     death: Path
