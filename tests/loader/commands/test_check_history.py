@@ -60,7 +60,7 @@ def worker(monkeypatch, runner):
 
 
 def check(*arguments: str) -> tuple[int, str, str]:
-    """Return exit code, output and the line that explains a failure."""
+    """Run the command; return exit code, output and the line that explains a failure."""
     out = io.StringIO()
     try:
         call_command("check_history", *arguments, stdout=out, stderr=io.StringIO())

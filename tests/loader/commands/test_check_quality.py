@@ -31,7 +31,7 @@ def named(airports) -> QualityCheck:
 
 
 def check(*arguments: str) -> tuple[int, str, str]:
-    """Return exit code, output and the line that explains a failure."""
+    """Run the command; return exit code, output and the line that explains a failure."""
     out = io.StringIO()
     try:
         call_command("check_quality", *arguments, stdout=out, stderr=io.StringIO())

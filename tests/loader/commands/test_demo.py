@@ -154,7 +154,7 @@ def test_demo_folder_in_use_by_a_worker_is_refused_unchanged(tmp_path):
 
 @pytest.fixture
 def worker(make_runner, monkeypatch):
-    """In-process worker with a scripted runner."""
+    """Yield an in-process worker with a scripted runner."""
     place = Workplace(make_runner=make_runner)
     monkeypatch.setattr(tasks, "_workplace", place)
     with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False, shutdown_timeout=30):
@@ -188,7 +188,7 @@ def test_demo_takes_a_new_column_from_editor_through_approval_to_record(airports
 
 @pytest.fixture
 def left(worker, script, tmp_path, monkeypatch):
-    """Users with the demo's pending work; the other team's column is observed as Delta would show it."""
+    """Return the demo's users with their pending work; the other team's column is observed as Delta would show it."""
 
     def job(_folder):
         instructions = json.loads(script.path.read_text())

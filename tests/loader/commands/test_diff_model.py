@@ -20,7 +20,7 @@ SELECT = "SELECT icao, name FROM rawcore.rc_air_airport"
 
 @pytest.fixture
 def board(airports, make_runner, script, monkeypatch) -> TargetDataset:
-    """A model of airports, and a runner that answers its comparison."""
+    """Return a model of airports, and make a runner answer its comparison."""
     script.tell(answers={"try_model": ANSWER | {"difference": DIFFERENCE}})
     monkeypatch.setattr(diff_model.Command, "make_runner", lambda _self, holder: make_runner(holder))
     schema = TargetSchemaFactory(name="bizcore")

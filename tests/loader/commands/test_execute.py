@@ -42,7 +42,7 @@ def olga(monkeypatch) -> Any:
 
 @pytest.fixture
 def loaded(airports, make_runner, monkeypatch) -> None:
-    """Tables of a load; the command uses the scripted runner."""
+    """Load the tables with the scripted runner, which the command uses, too."""
     first = make_runner("the load")
     perform(queued(), first)
     first.close()
@@ -51,7 +51,7 @@ def loaded(airports, make_runner, monkeypatch) -> None:
 
 @pytest.fixture
 def report(loaded) -> ChangeReport:
-    """Report that renames a column of a historized table, which is safe."""
+    """Create a report that renames a column of a historized table, which is safe."""
     renamed = column("rawcore.rc_air_airport.name")
     rename_column(column=renamed, name="title", expected_version=renamed.version)
     return build_report(environment=current_environment())
@@ -64,7 +64,7 @@ def previewed(report, olga) -> ChangeReport:
 
 
 def execute(report: ChangeReport, *arguments: str) -> tuple[int, str, str, str]:
-    """Return exit code, output, reason code, and the line that explains it."""
+    """Run the command; return exit code, output, reason code, and the line that explains it."""
     out = io.StringIO()
     try:
         call_command("execute", str(report.report_id), *arguments, stdout=out, stderr=io.StringIO())

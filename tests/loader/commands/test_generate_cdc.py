@@ -16,7 +16,7 @@ from loader.management.commands.generate_cdc import write_deliveries
 
 
 def generate(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Return exit code, output and the line that explains a failure."""
+    """Run the command; return exit code, output and the line that explains a failure."""
     out = io.StringIO()
     try:
         call_command("generate_cdc", str(folder), *arguments, stdout=out, stderr=io.StringIO())
@@ -26,7 +26,7 @@ def generate(folder: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 def rows(file: Path) -> dict[tuple, tuple]:
-    """Return the values by key, of a file with two key columns."""
+    """Return the values of a file with two key columns, by key."""
     if file.suffix == ".parquet":
         records = [tuple(map(str, row.values())) for row in parquet.read_table(file).to_pylist()]
     else:

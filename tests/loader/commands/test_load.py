@@ -57,7 +57,7 @@ def worker(monkeypatch, runner):
 
 
 def load(*arguments: str) -> tuple[int, str, str]:
-    """Return exit code, output and the line that explains a failure."""
+    """Run the command; return exit code, output and the line that explains a failure."""
     out, err = io.StringIO(), io.StringIO()
     try:
         call_command("load", *arguments, stdout=out, stderr=err)

@@ -23,7 +23,7 @@ LATE = "the share of late flights counts flights with an arrival only"
 
 @pytest.fixture
 def flights() -> None:
-    """The metadata of the example, and of the airports that one of its models joins."""
+    """Import the metadata of the example and of the airports that one of its models joins."""
     for path in (EXAMPLES / "airports" / "systems" / "air.yaml", FLIGHTS / "systems"):
         import_metadata(path)
     for source in SourceDataset.objects.all():

@@ -51,7 +51,7 @@ def renaming():
 
 
 def creating():
-    """Return the preview of a report that makes every table and view of an empty warehouse."""
+    """Return the preview of a report that creates every table and view of an empty warehouse."""
     environment = current_environment()
     keys = table_keys(described_states(environment=environment))
     keep_what_was_seen(environment=environment, asked=keys, tables={})

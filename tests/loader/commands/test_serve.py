@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.servers]
 
 @pytest.fixture
 def served(tmp_path):
-    """Running installation, started as in a script's background, where SIGINT is ignored: process, port and output."""
+    """Yield process, port and output of an installation started as a background job, where SIGINT is ignored."""
     port = free_port()
     output = tmp_path / "serve.log"
     ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
