@@ -542,7 +542,7 @@ def read_with_little_memory(kind: str, text: str) -> tuple[dict[str, Any], int, 
     ],
 )
 def test_record_that_takes_too_much_memory_is_refused_with_its_number(kind, text):
-    """In a process of its own: a large one, such as that of the tests, has free memory that no limit counts."""
+    """Run in a separate process: a large one, such as that of the tests, has free memory that no limit counts."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         answer, rows, is_as_before = process.submit(read_with_little_memory, kind, text).result(60)
     refusal = Refusal.from_json(answer)

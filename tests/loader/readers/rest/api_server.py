@@ -1,4 +1,4 @@
-"""Local REST API over real sockets: pages, tokens, limits and failures, as tests ask for them."""
+"""Local REST API over real sockets: pages, tokens, limits and failures."""
 
 import json
 import ssl
@@ -109,7 +109,7 @@ class ApiServer:
         return [request.path for request in self.requests]
 
     def serve(self, path: str, *answers: Answer) -> None:
-        """Give these answers one after the other, the last one for ever."""
+        """Return these answers one after the other, and the last one for all later requests."""
         left = list(answers)
         self.routes[path] = lambda _: left.pop(0) if len(left) > 1 else left[0]
 

@@ -1,4 +1,4 @@
-"""Completeness of an endpoint's pages: each line of the documentation's table, and habits of public APIs."""
+"""Completeness of an endpoint's pages: the lines of the documentation's table, and variants of public APIs."""
 
 import json
 from collections.abc import Callable

@@ -333,7 +333,7 @@ def test_a_redirect_on_the_same_host_keeps_the_credentials(api: ApiServer):
 
 
 def connections_to(port: int) -> int:
-    """Return how many connections of this machine to a local port are open at the side that asked."""
+    """Return the number of client connections from this machine to a local port."""
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     ends = [(fields[2], fields[3]) for fields in map(str.split, lines)]
     return sum(remote.endswith(f":{port:04X}") and state != TIME_WAIT for remote, state in ends)

@@ -1,4 +1,4 @@
-"""Tests of the landing of pages: whole or not at all, once per run, and removed after some runs."""
+"""Landing of pages: complete or absent, once per run, removed after some runs."""
 
 import json
 import os
