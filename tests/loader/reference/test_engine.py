@@ -97,7 +97,7 @@ def test_version_stores_the_runs_that_opened_and_closed_it():
 
 
 def test_late_horizon_skips_and_counts_older_rows():
-    """Rule 11: rows before the horizon that would change history are counted, the others applied."""
+    """Check rule 11: rows before the horizon that would change history are counted, the others applied."""
     table = engine(input="effective", time="t", late_horizon=5)
     table.apply(batch(1, (1, "a", day(1))))
     table.apply(batch(20, (1, "b", day(20)), (2, "n", day(2))))
@@ -182,7 +182,7 @@ def test_absent_key_is_refused_if_the_time_column_is_a_number():
 
 
 def test_a_later_row_of_a_returned_key_never_fills_the_gap():
-    """Rule 9: absent at 10, back at 20 with a row of 5; later rows of 7 and 15 belong to the returned key."""
+    """Check rule 9: absent at 10, back at 20 with a row of 5; later rows of 7 and 15 belong to the returned key."""
     table = engine(input="effective", time="t", absent_keys="deleted")
     table.apply(batch(8, (1, "a", day(1)), (2, "z", day(1))))
     table.apply(batch(10, (2, "z", day(1))))

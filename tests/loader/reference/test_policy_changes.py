@@ -90,7 +90,7 @@ tracked = st.sampled_from([{}, {"track": ["a"]}, {"track": ["b"]}, {"track": ["a
 
 
 def versions_of(table: ReferenceEngine) -> dict[tuple, object]:
-    """Return every version by key and start, as the engine finds rows to put and remove."""
+    """Return every version by key and start, as the engine finds rows to add and remove."""
     fold = table.table.fold
     return {
         (key, version.valid_from): version for key, log in table.table.logs.items() for version in fold.versions(log)

@@ -252,7 +252,7 @@ def test_history_does_not_depend_on_the_order_of_arrival(name, data):
 @settings(max_examples=80)
 @given(data=st.data())
 def test_late_horizon_gives_the_unlimited_history_for_rows_within_it(data):
-    """With rows at most two days late, an event log of three days gives the result of an unlimited one."""
+    """Check rows at most two days late: an event log of three days gives the result of an unlimited one."""
     base = {"input": "cdc", "time": "t", "op": "op"} | data.draw(track) | data.draw(deletes)
     for_ever, forgetting = engine(base, "timestamp"), engine(base | {"late_horizon": 3}, "timestamp")
     for n in range(3, 3 + data.draw(st.integers(1, 6))):
