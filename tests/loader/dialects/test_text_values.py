@@ -75,7 +75,7 @@ NOT_READ = {
 
 
 def wanted(text: str, data_type: DataType, formats: ValueFormats) -> tuple[bool, object]:
-    """Return whether a load of the product reads the text, and its value."""
+    """Return True and the value if a load of the product reads the text, otherwise False and None."""
     read = formats.reader(data_type.name)
     standard = text if read is None else read(text.strip(BLANKS))
     try:
