@@ -1,4 +1,4 @@
-"""Runner of users' reads: apart from that of loads, killed without harm, shared fairly."""
+"""Runner of users' reads: separate from that of loads, restarted after a kill, shared fairly."""
 
 import threading
 

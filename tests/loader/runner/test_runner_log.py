@@ -177,7 +177,7 @@ def test_multi_line_secret_is_removed_from_the_log(monkeypatch, runner, script):
 
 
 def heard_from(write) -> list[str]:
-    """Return the log lines that result from ``write`` into the pipe."""
+    """Return the log lines of what ``write`` writes into the pipe."""
     reading, writing = os.pipe()
     messages: list[str] = []
     output = ChildOutput(reading, lambda line: messages.append(line.message))

@@ -15,7 +15,7 @@ from loader.runner.supervisor import runner_config
 
 @pytest.fixture
 def conf(tmp_path, settings):
-    """Return a function that makes a file the installation's settings of Spark."""
+    """Return a function that writes the installation's settings of Spark to a file."""
 
     def write(text):
         file = tmp_path / "spark.conf"
