@@ -1,4 +1,4 @@
-"""History batches by REST: files that are sent, judged by what they hold, kept for their run, applied by it."""
+"""History batches by REST: upload, format detection, storage for a run, refusals."""
 
 import os
 import time
@@ -32,7 +32,7 @@ def landing(settings, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def by_files(airport: TargetDataset) -> TargetDataset:
-    """Airports, whose history comes as batch files."""
+    """Return the airports dataset with history batch files as its input."""
     policy = {"input": "batch_files", "time": "_fivetran_start", "null_string": "NULL"}
     TargetDataset.objects.filter(pk=airport.pk).update(history_policy=policy)
     airport.refresh_from_db()
@@ -73,7 +73,7 @@ def test_compression_is_detected_from_the_bytes_of_a_file(operator: Client, by_f
 def test_uploaded_file_name_does_not_choose_the_stored_path(
     operator: Client, by_files: TargetDataset, landing: Path, name: str
 ):
-    """As an attacker writes it: a client library would mend the name."""
+    """Send the file name unchanged in raw multipart text, because a client library would sanitize it."""
     parts = [("dataset", "", str(by_files.key)), ("upsert", f'; filename="{name}"', ROWS.decode())]
     body = "".join(f'--b\r\nContent-Disposition: form-data; name="{n}"{f}\r\n\r\n{v}\r\n' for n, f, v in parts)
     operator.post("/api/v1/history-batches/", f"{body}--b--\r\n", content_type="multipart/form-data; boundary=b")

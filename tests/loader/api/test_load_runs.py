@@ -1,4 +1,4 @@
-"""Load runs by REST: asked for, cancelled, asked again."""
+"""Load runs by REST: request, cancellation, repeated request."""
 
 from typing import Any
 

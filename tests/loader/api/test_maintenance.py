@@ -1,4 +1,4 @@
-"""Reverts, prunes, acceptances and checks by REST: who, why, what; refused, repeated."""
+"""Maintenance runs and history checks by REST: requester, reason, refusals, repetition."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def post(client: Client, path: str, headers: dict | None = None, **body: Any) ->
 
 @pytest.fixture
 def applied(airport: TargetDataset) -> LoadRun:
-    """A run that is applied to the airports' history."""
+    """Return a run that is applied to the airports' history."""
     run = LoadRunFactory(run_id="r1")
     DatasetRunFactory(run=run, dataset=airport, sequence=1)
     return run

@@ -29,7 +29,7 @@ ANSWER = {
 
 @pytest.fixture
 def query(reader: Client, airport: TargetDataset) -> str:
-    """The address of a query that was accepted."""
+    """Return the address of an accepted query."""
     for state in dataset_states():
         if state.materialization == "table":
             write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
@@ -40,7 +40,7 @@ def query(reader: Client, airport: TargetDataset) -> str:
 
 @pytest.fixture
 def answered(query: str) -> str:
-    """The address of a query that a worker answered."""
+    """Return the address of a query that a worker answered."""
     ReadRequest.objects.update(status="succeeded", answer=ANSWER)
     return query
 

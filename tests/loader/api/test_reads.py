@@ -1,4 +1,4 @@
-"""History queries by REST: asked, answered by a worker, fetched as lines of JSON or as CSV."""
+"""History queries by REST: request, answer of a worker, download as JSON lines or CSV."""
 
 import csv
 import io
@@ -38,7 +38,7 @@ def ask(client: Client, dataset: TargetDataset, kind: str, **body: Any) -> HttpR
 
 
 def answered(client: Client, dataset: TargetDataset, answer: dict, kind: str = "as_of", **body: Any) -> str:
-    """The address of a question that a worker has answered."""
+    """Return the address of a read that a worker answered."""
     asked = ask(client, dataset, kind, **({"at": "2026-11-21"} if kind == "as_of" else {}), **body)
     assert asked.status_code == 202, asked.content
     end(asked.json()["id"], answer=answer)
