@@ -1,4 +1,4 @@
-"""Schedules by the API: the services of the pages, with what every write has."""
+"""Schedules by the API: the same services as the pages, with ETags, reasons and the change log."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Schedules: described by users, started by the clock, each due time exactly once."""
+"""Schedules: edited by users, started at their due times, one run for each due time."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture(autouse=True)
 def sent(monkeypatch) -> list:
-    """Wake-ups that were sent."""
+    """Return the wake-ups that were sent."""
     messages: list = []
     monkeypatch.setattr("elevata.jobs.submission.wake", lambda pk: messages.append(pk) or "")
     return messages
@@ -182,7 +182,7 @@ def test_a_due_schedule_starts_its_run_and_wakes_a_worker(airports, sent):
 
 
 def test_schedule_of_a_deactivated_user_still_starts_its_run(airports):
-    """A schedule belongs to its environment."""
+    """Check that a schedule belongs to its environment, not to its author."""
     eve = ensure_user(name="eve", roles=["operator"])
     with acting_as(eve):
         schedule = nightly()

@@ -1,4 +1,4 @@
-"""Schedules in the browser: list, one, editing by the field, two people at once, running now."""
+"""Pages of schedules: list, detail, validation of fields, concurrent edits, immediate runs."""
 
 import re
 from dataclasses import replace
@@ -145,7 +145,7 @@ def test_schedule_page_shows_its_changes_with_the_user(operator: Client, nightly
 
 @pytest.fixture
 def condition(airport: TargetDataset) -> dict[str, str]:
-    """Fields of a schedule that waits for the file of the airports."""
+    """Return the fields of a schedule that waits for the file of the airports."""
     return {"wait_for": "files", "wait_source": str(airport.generated_from.key), "wait_minutes": "30"}
 
 

@@ -34,7 +34,7 @@ def no_broker(monkeypatch) -> None:
 
 @pytest.fixture
 def orders(db, tmp_path: Path, settings) -> SourceDataset:
-    """Orders of a shop in a folder that is still empty."""
+    """Return the orders of a shop in a folder that is still empty."""
     settings.SOURCE_ROOTS = [str(tmp_path)]
     shop = SystemFactory(short_name="shop", location=str(tmp_path))
     source = SourceDatasetFactory(system=shop, name="orders", location="orders_*.csv")
@@ -44,7 +44,7 @@ def orders(db, tmp_path: Path, settings) -> SourceDataset:
 
 
 def waiting_schedule(source: SourceDataset, /, **wait) -> Schedule:
-    """Return a schedule whose time came a moment ago, and that has begun to wait."""
+    """Return a schedule that became due a moment ago and waits for data."""
     wait = {"for": "files", "source": str(source.key), "minutes": 60} | wait
     schedule = create_schedule(name="nightly", cron="0 6 * * *", wait=wait)
     become_due(schedule)
@@ -110,7 +110,7 @@ def test_wait_condition_of_a_vacuum_schedule_is_refused(orders: SourceDataset):
 
 @pytest.fixture
 def table(db, settings) -> SourceDataset:
-    """A table of a database that pages may reach."""
+    """Return a source table of a database whose host is permitted."""
     settings.SOURCE_HOSTS = ["10.0.0.1"]
     erp = SystemFactory(short_name="erp", kind="jdbc", location="postgresql://a@10.0.0.1/erp")
     source = SourceDatasetFactory(system=erp, name="t", location="t", format="table")
