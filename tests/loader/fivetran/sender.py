@@ -113,7 +113,7 @@ class Sender:
 
 @contextmanager
 def fivetran_service(installation: Installation) -> Iterator[str]:
-    """Run the service of an installation in a process, stopped as an operator stops it; yield its address."""
+    """Run the service of an installation in a process until SIGTERM; yield its address."""
     process = installation.start("serve_fivetran", "--port", "0")
     line = process.stdout.readline()
     try:

@@ -1,4 +1,4 @@
-"""Tables of Fivetran in metadata: created, altered, renamed, dropped; reported as they were sent."""
+"""Tables of Fivetran in metadata: created, altered, renamed, dropped, and described as sent."""
 
 import threading
 from dataclasses import replace
@@ -212,7 +212,7 @@ def test_copies_of_columns_and_tables_are_classified_as_the_original_is():
 
 @pytest.mark.parametrize("layer", ["raw", "stage", "rawcore"])
 def test_table_that_was_created_before_its_copy_is_classified_too(layer):
-    """Whoever creates the table first would otherwise read the copied values."""
+    """Check the order in which the creator of the table could otherwise read the copied values."""
     source = tables.create_table(sent(ID, NAME))
     key = stable_keys.generated_column_key(layer, source.columns.get(name="name").key)
     column = TargetColumn.objects.get(key=key)
