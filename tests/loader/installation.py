@@ -85,7 +85,7 @@ class Installation:
         return environment(self.folder) | self.servers
 
     def run(self, *arguments: str, by: str = "", seconds: float = 300) -> subprocess.CompletedProcess:
-        """Run a command to its end: in one process with the others, unless it starts Spark or its database may stop."""
+        """Run a command to its end: in a shared process, unless it starts Spark or its database may stop."""
         token = self.tokens[by] if by else ""
         if "--local" not in arguments and "DATABASE_URL" not in self.servers:
             return self._commands.run(*arguments, token=token, seconds=seconds)

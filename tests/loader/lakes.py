@@ -1,4 +1,4 @@
-"""Dataset over a Delta table or Parquet files, whose rows have the number of their last change."""
+"""Dataset over a Delta table or Parquet files with a change number in each row."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ COLUMNS = {"id": "integer", "v": "string", "n": "bigint"}
 
 @dataclass
 class Lake(Kept):
-    """Dataset over a Delta table or Parquet files, whose rows have the number of their last change."""
+    """Dataset over a Delta table or Parquet files with a change number in each row."""
 
     intake: Any = None
 

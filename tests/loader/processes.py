@@ -98,7 +98,7 @@ class CommandServer:
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Return as soon as the condition holds; fail after so many seconds."""
+    """Return as soon as the condition is true; fail after so many seconds."""
     pause = threading.Event()
     for _ in range(int(seconds / 0.02)):
         if condition():

@@ -521,7 +521,7 @@ def test_a_folder_of_the_product_inside_a_root_is_not_listed(tmp_path: Path):
 
 @pytest.fixture
 def exports(tmp_path: Path) -> Path:
-    """A folder with two files of one pattern, a hidden one, and a folder of parts."""
+    """Create a folder with two files of one pattern, a hidden one, and a folder of parts."""
     for name in ("orders_1.csv", "orders_2.csv", "_orders_3.csv", "days/orders_4/part-0.csv"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("id\n1\n")
