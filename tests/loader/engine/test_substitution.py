@@ -12,7 +12,7 @@ from tests.loader.harness import Dataset
 pytestmark = pytest.mark.spark
 
 VARIABLES = ["${env:HOME}", "${system:user.name}", "${spark.app.id}", "${spark.sql.ansi.enabled}", "${hiveconf:x}"]
-# Texts as people write them, and the value that Spark gives them.
+# Literals, and the values that Spark parses.
 LITERALS = [
     ("''''", "'"),
     ("'a''b'", "a'b"),

@@ -97,7 +97,7 @@ def test_names_are_published_read_renamed_and_repaired(loaded: Dataset, address:
     only = narrowed(renamed, {loaded.raw_state.key})
     assert publish(loaded, address, only, whole=False) == {}
     assert count(loaded, prefix + STAGE) == 2
-    # A view without the warehouse's mark is somebody else's, unless the catalog is the runner's own.
+    # A view without the warehouse's mark is foreign, unless the catalog is the embedded one.
     left = {} if address == "embedded" else {current: "foreign"}
     assert publish(loaded, address, renamed) == left
 

@@ -124,7 +124,7 @@ def test_folder_above_a_copy_that_may_not_be_read_is_no_table(spark, tmp_path, m
     path_of = DeltaCopy._path
 
     class WithRightsBelow:
-        """File system that refuses to be asked for the log of a table above a folder."""
+        """File system that denies access to the log of a table above a folder."""
 
         def __init__(self, files):
             self._files = files

@@ -276,7 +276,7 @@ def test_database_without_space_for_an_index_keeps_the_former_table(spark, tmp_p
 
 
 class Killed(BaseException):
-    """Stands for the death of the runner."""
+    """Simulated death of the runner."""
 
 
 MOMENTS = [("_write", "before"), ("_swap", "after"), ("_record", "after")]

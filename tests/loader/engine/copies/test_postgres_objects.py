@@ -1,4 +1,4 @@
-"""Swap of a copy's table in PostgreSQL: what others defined on the table, and tables of other owners."""
+"""Swap of a copy's table in PostgreSQL: objects of other users on the table, and tables of other owners."""
 
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,6 @@
 """Deltas whose run also finds the keys that the source deleted, from the source to the history.
 
-The engine does what the reference does with the evidence (test_policies.py); tests/loader/reference/test_detection.py
-has the rules.
+test_policies.py compares the engine with the reference; tests/loader/reference/test_detection.py has the rules.
 """
 
 import json

@@ -23,7 +23,7 @@ from tests.loader.harness import Dataset, finished
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
-# A sequence costs some 4 s a step: one by day, which has a disturbance of each place; many at night.
+# A step takes some 4 s: one sequence by day, with a disturbance at each place, and many at night.
 EXAMPLES = int(os.environ.get("ELEVATA_DISTURBED_EXAMPLES", "0"))
 KEYS = range(1, 6)
 BEFORE_HISTORY, BEFORE_RAWCORE = (
@@ -88,7 +88,7 @@ class World:
             self.foreign(f"DELETE FROM {{table}} WHERE id = {key} AND version_ended_at IS NULL")
             self.model.delete(key)
         elif deed == "delete rawcore":
-            # The engine compares with the history: what is wrong in rawcore alone is found by check_history.
+            # The engine compares with the history; only check_history detects errors in rawcore alone.
             self.foreign("DELETE FROM {table} WHERE false", "rawcore_spec")
         elif deed == "compact":
             self.foreign("OPTIMIZE {table}")

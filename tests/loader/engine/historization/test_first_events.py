@@ -25,7 +25,7 @@ BY_DAY = ("feed", "tombstones")
 
 
 def drawn(seed: int, *, keys: int = 30, count: int = 400) -> list[dict]:
-    """Return rows with few values, so that neighbours are often equal; some twice, some beside a delete."""
+    """Return rows with few values, often equal to those of neighbours; some repeated, some beside a delete."""
     chance, rows = random.Random(seed), {}
     for _ in range(count):
         row = {"id": chance.randrange(keys), "a": chance.choice(["x", "y", None]), "t": chance.randrange(60)}

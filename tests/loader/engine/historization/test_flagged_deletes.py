@@ -50,7 +50,7 @@ def values(rows: list[dict]) -> list[tuple]:
 
 @pytest.fixture(params=["rewritten", "marked"])
 def size(request, monkeypatch):
-    """Treat the tables as small ones, which are written anew, or as large ones, whose rows are marked."""
+    """Treat the tables as small ones, which are rewritten, or as large ones, whose rows get deletion vectors."""
     if request.param == "marked":
         for module in (batches, difference):
             monkeypatch.setattr(module, "REWRITE_UP_TO_ROWS", 0)

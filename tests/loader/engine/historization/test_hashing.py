@@ -42,7 +42,7 @@ def any_text(rng: random.Random) -> str:
 def any_decimal(rng: random.Random, precision: int, scale: int) -> Decimal:
     digits = rng.randint(0, precision)
     unscaled = rng.randint(-(10**digits) + 1, 10**digits - 1) if digits else 0
-    if rng.random() < 0.3:  # trailing zeros are what decimals get wrong
+    if rng.random() < 0.3:  # encodings of decimals are prone to errors with trailing zeros
         unscaled -= unscaled % 10 ** rng.randint(0, scale + 1)
         unscaled = max(unscaled, -(10**precision) + 1)
     sign, digits = int(unscaled < 0), tuple(int(digit) for digit in str(abs(unscaled)))

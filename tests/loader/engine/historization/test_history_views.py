@@ -29,7 +29,7 @@ def rows(spark, query: str) -> list[tuple]:
     return sorted((tuple(row) for row in frame.selectExpr(*shown).collect()), key=str)
 
 
-# --- a history the engine wrote ----------------------------------------------------------------
+# --- history written by the engine -------------------------------------------------------------
 
 JANUARY, FEBRUARY, MARCH = (f"2024-0{month}-01 00:00:00.000" for month in (1, 2, 3))
 
@@ -157,7 +157,7 @@ def test_operations_view_shows_the_last_operation_of_each_key(spark, tmp_path, i
     ]
 
 
-# --- rows as a policy stores them ----------------------------------------------------------------
+# --- rows written by tests -----------------------------------------------------------------------
 
 
 class Stored:

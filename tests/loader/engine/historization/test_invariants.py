@@ -87,7 +87,7 @@ BROKEN = {
 }
 
 
-# What the open versions of these keys are in rawcore, where it is not the version itself.
+# Rows of rawcore that differ from the open versions of these keys.
 RAWCORE = {
     30: ({"RAWCORE_MISSING"}, []),
     31: ({"RAWCORE_DIFFERS"}, [{"id": 31, "v": "x"}]),
@@ -104,7 +104,7 @@ def test_check_reports_each_broken_invariant_at_its_key(written):
     history.write(*versions, rawcore=[*current.values(), *(row for _, rows in RAWCORE.values() for row in rows)])
     cases = [*((codes, rows[0]["id"]) for codes, *rows in BROKEN.values())]
     cases += [(codes, id) for id, (codes, _) in RAWCORE.items()]
-    # Of two versions in the open partition, rawcore can hold only one.
+    # Rawcore can contain only one of two versions in the open partition.
     cases += [({"RAWCORE_DIFFERS"}, 16), ({"RAWCORE_DIFFERS"}, 25)]
     expected: dict[str, set] = {}
     for codes, id in cases:
@@ -128,7 +128,7 @@ def test_check_has_no_findings_for_renamed_or_retired_columns(written):
     assert found(history) == {}
 
 
-# --- against the reference: the same sentences about the same rows -----------------------------------
+# --- comparison with the findings of the reference ---------------------------------------------------
 
 SENTENCES = {
     "EMPTY_INTERVAL": "it is empty",
@@ -148,7 +148,7 @@ POLICIES = {
     },
     "batch files": {"input": "batch_files", "time": "_fivetran_start"},
 }  # fmt: skip
-# What the others have, beside tombstones; those have a test of their own below.
+# These cover the properties of the others except tombstones, which have a separate test below.
 BY_DAY = {"dated by a date, one column tracked, labelled", "batch files"}
 
 

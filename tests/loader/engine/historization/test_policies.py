@@ -34,9 +34,9 @@ pytestmark = pytest.mark.spark
 CASES = Path(__file__).parents[2] / "reference" / "cases"
 CONTRACT = parse_cases((CASES / "contract.json").read_text())
 OWN = [case for name in ("own.json", "acceptance.json") for case in parse_cases((CASES / name).read_text())]
-# So many cases at a time take some minutes: what failed is told by then, and two processes share them.
-TOLD = 20
-# One example is four batches of two dozen rows over a dozen keys: as many histories at a time.
+# Cases of one test, which take some minutes; two processes share the tests.
+CASES_PER_TEST = 20
+# One example has four batches of two dozen rows over a dozen keys, and so a dozen histories.
 EXAMPLES = int(os.environ.get("ELEVATA_SPARK_EXAMPLES", "1"))
 BUDGET = settings(
     max_examples=EXAMPLES,
@@ -44,12 +44,12 @@ BUDGET = settings(
     database=None,
     suppress_health_check=list(HealthCheck),
     report_multiple_bugs=False,
-    phases=[Phase.generate],  # a failing example is told as it is: to make it smaller takes hundreds of loads
+    phases=[Phase.generate],  # no shrinking of failing examples, which would take hundreds of loads
 )
 many_keys = st.integers(1, 12)
 
 
-# Those of the contract that hold what the others are made of; the reference engine goes through all of them by day.
+# Cases of the contract that cover the elements of the others; the reference engine runs all cases by day.
 CONTRACT_BY_DAY = {
     "snap-databricks-untracked-column-in-place",
     "snap-dbt-tombstone-delete-rerun-reinsert-delete",
@@ -87,9 +87,9 @@ def test_cases_leave_nothing_in_memory(spark, outcomes):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("first", range(0, len(OWN), TOLD))
+@pytest.mark.parametrize("first", range(0, len(OWN), CASES_PER_TEST))
 def test_every_additional_case_gives_the_expected_history_on_spark(spark, tmp_path, first):
-    results = replay(spark, str(tmp_path), OWN[first : first + TOLD])
+    results = replay(spark, str(tmp_path), OWN[first : first + CASES_PER_TEST])
     assert {outcome.id: outcome.message for outcome in results if not outcome.passed} == {}
 
 
@@ -130,7 +130,7 @@ def batches_of(row_of, *, once=False):
     return st.lists(st.tuples(twice, st.sampled_from(Source.STEPS)), min_size=3, max_size=4)
 
 
-# Every policy every night; by day the one whose rows need most: late ones, repeated ones and deletes.
+# All inputs run at night; by day the one with the most kinds of rows: late rows, repeated rows and deletes.
 BY_DAY = ("cdc",)
 
 

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 EFFECTIVE = {"input": "effective", "time": "t"}
 COLUMNS = {"id": "integer", "a": "string", "v": "string", "t": "bigint"}
 A, ALL, V = {"track": ["a"]}, {}, {"track": ["v"], "untracked": "keep"}
-# The policy, then the rows that come under it: id, a, v, t.
+# Policy and rows (id, a, v, t) of each load.
 STORY = (
     (A, [(1, "x", "u1", 1), (2, "x", "u1", 1), (3, "x", "u1", 1)]),
     (A, [(1, "x", "u2", 5), (2, "x", "u2", 5)]),
@@ -26,7 +26,7 @@ STORY = (
     (V, [(1, "z", "u2", 12), (2, "x", "u9", 12)]),
     (A, [(1, "x", "late", 7), (3, "y", "u3", 12)]),
 )
-# All columns tracked after one, rows that are late, and columns that are not tracked any more.
+# One column tracked, then all with late rows, then another one only.
 SHORT = (STORY[0], STORY[3], STORY[4])
 
 

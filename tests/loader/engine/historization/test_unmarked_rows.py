@@ -1,4 +1,4 @@
-"""Loads of tables without deletion vectors: files with changed rows are written anew, with the same result."""
+"""Loads of tables without deletion vectors: files with changed rows are rewritten, with the same result."""
 
 from functools import partial
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 @dataclass
 class KeptRaw(Kept):
-    """Dataset whose raw table keeps deliveries in a mode, which a test may change."""
+    """Dataset with a raw mode that a test may change."""
 
     mode: str = ALL
     delivery_checked: bool = True

@@ -29,7 +29,7 @@ DAY = ["2024-01-01T00:00:00+00:00", "2024-01-02T00:00:00+00:00"]
 LOADS = tuple(([{"id": n, "v": f"{n % part}"} for n in range(12)], day) for part, day in zip((3, 4), DAY, strict=True))
 QUERY = "SELECT (SELECT count(*) FROM t) AS rows, (SELECT max(v) FROM t) AS v, * FROM t ORDER BY id"
 MODEL = "SELECT CAST(id AS int) AS id, v FROM t"
-# Codes of errors about files of a table that are gone.
+# Codes of errors about missing files of a table.
 CLEAR = {"TABLE_MOVED", "SQL_FAILED", "FILE_MISSING", "BEYOND_RETENTION"}
 KINDS = ("sample", "export", "export of changes", "changes", "compare", "profile", "sql", "try_model", "origin")
 Alter = Callable[[DeltaTable], None]

@@ -1,4 +1,4 @@
-"""Rows of a table by condition, text, order and offset, also for a reader who does not see every column."""
+"""Rows of a table by condition, text, order and offset, also with masked columns."""
 
 import csv
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Rows of one business key that a source orders: the latest or first is kept, the others are counted."""
+"""Deduplication of ordered rows of one business key: the latest or first is kept, the others are counted."""
 
 import pytest
 

@@ -162,7 +162,7 @@ def test_columns_with_special_characters_in_their_names_are_read(spark, put):
     assert rows_of(spark, path, columns) == [("x", "2.5")]
 
 
-# Parquet that is taken
+# Parquet
 
 
 @pytest.mark.core
@@ -180,7 +180,7 @@ def test_parquet_delivery_is_read_with_its_types_and_unknown_columns(spark, tmp_
     delivery.release()
 
 
-# What is refused
+# Refusals
 
 
 def test_missing_or_hidden_file_is_refused(spark, tmp_path, put):

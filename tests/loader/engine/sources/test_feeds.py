@@ -1,7 +1,7 @@
-"""Feed loads: each file is loaded once, whatever the control database records.
+"""Feed loads: each file is loaded once, regardless of the control database.
 
-Which files a run reads is decided without Spark (tests/loader/domain/sources/test_feeds.py): where a test is about that
-alone, it runs by night.
+The selection of files is tested without Spark (tests/loader/domain/sources/test_feeds.py): tests of the selection alone
+run at night.
 """
 
 import json

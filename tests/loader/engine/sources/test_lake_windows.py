@@ -1,7 +1,7 @@
 """Loads of a Delta table and of Parquet files from a watermark on.
 
-Which rows a run reads, and when a mark moves, is decided without Spark (tests/loader/domain/sources/test_marks.py);
-tests/loader/engine/sources/test_marks.py has deaths, reverts and runs by hand, which do not depend on the format.
+The read rows and the movement of marks are tested without Spark (tests/loader/domain/sources/test_marks.py);
+tests/loader/engine/sources/test_marks.py has deaths, reverts and full runs, which do not depend on the format.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Loads of a PostgreSQL table from a watermark on: mark, deaths, reverts and refusals.
 
-Which rows a run reads, and when a mark moves, is decided without Spark (tests/loader/domain/sources/test_marks.py).
+The read rows and the movement of marks are tested without Spark (tests/loader/domain/sources/test_marks.py).
 """
 
 from collections.abc import Iterator

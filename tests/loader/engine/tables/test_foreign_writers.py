@@ -60,7 +60,7 @@ def open_keys(item: Dataset) -> list[int]:
     return [row["id"] for row in item.history() if row["ended"] is None]
 
 
-# --- while a load compares -----------------------------------------------------------------------
+# --- changes during a comparison -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_next_load_warns_once_of_a_foreign_change_and_duplicates_no_rows(item, m
     assert item.current() == CHANGED
 
 
-# --- checksums that are not the table's ------------------------------------------------------------
+# --- wrong checksums -------------------------------------------------------------------------------
 
 
 def checksum_of(table: DeltaTable, version: int) -> Path:
@@ -203,7 +203,7 @@ def test_wrong_checksum_file_leads_to_no_duplicate_rows(item, spark, damage, whi
     item.given((ROWS, DAY[0]), ([*ROWS[:3], *CHANGED[3:]], DAY[1]))
     table = item.table(getattr(item, which))
     damage(table)
-    # As on a store that keeps no checksums of its own, in a process that never read the table.
+    # Simulate a store without checksums, and a process that never read the table.
     for hidden in Path(table.location, "_delta_log").glob(".*.crc.crc"):
         hidden.unlink()
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -214,7 +214,7 @@ def test_wrong_checksum_file_leads_to_no_duplicate_rows(item, spark, damage, whi
         assert item.current() == rows
 
 
-# --- tables that are not as the newest run left them ---------------------------------------------
+# --- tables changed since the newest run ---------------------------------------------------------
 
 
 def applied(item: Dataset, sequence: int, rows: list[dict], at: str) -> tuple[str, dict]:
@@ -385,7 +385,7 @@ def test_damaged_table_log_fails_only_its_own_dataset(spark, tmp_path, which):
     assert hurt.state.qualified_name in error["message"]
 
 
-# --- tables that are taken as they are --------------------------------------------------------------
+# --- acceptance of tables ---------------------------------------------------------------------------
 
 
 def accepted(item: Dataset, **changes) -> dict:

@@ -43,7 +43,7 @@ from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
 
 pytestmark = pytest.mark.spark
 
-# Two of the hardest; the others run in the nightly target.
+# Two of the most complex cases; the others run at night.
 BY_DAY = {
     "history-another_kind_of_type_where_types_may_change",
     "renames-onto_the_name_of_one_that_goes_historized",
@@ -54,14 +54,14 @@ PARAMETERS = [
     if case.values[0]["expect"]["status"] != "no_changes"
 ]
 
-# Whatever a rule blocks may be let through by an environment that says so.
+# An environment may declare a lower severity for each blocking rule.
 NOTHING_BLOCKED = replace(
     EVERYTHING_ALLOWED,
     severities={
         code: APPROVE if severity == BLOCK else severity for code, severity in EVERYTHING_ALLOWED.severities.items()
     },
 )
-# No value of the one is a value of the other: only rows without a value can change.
+# The types have no value in common, so only rows without a value can be converted.
 NEVER_FITS = {("date", "boolean"), ("boolean", "integer")}
 _numbers = itertools.count()
 

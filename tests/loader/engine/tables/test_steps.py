@@ -193,12 +193,12 @@ def test_execution_killed_after_any_step_completes_each_step_once(warehouse, ite
         assert steps_done(planned, warehouse.observed(items)[items.key]) == ordinal + 1
     assert warehouse.run(planned)
     assert warehouse.version(items) == versions[-1]
-    # A step is one commit; one more ties the columns that it makes to their keys, one switches a table feature on.
+    # A step has one commit, another one if it stores keys of new columns, and another one for a table feature.
     tied = [step.op in ("add_column", "rebuild_table", "retype_column") for step in planned]
     featured = [bool(step.missing_features) for step in planned]
     commits = [1 + sum(also) for also in zip(tied, featured, strict=True)]
     assert [b - a for a, b in zip(versions, versions[1:], strict=False)] == commits
-    # The table was created with column mapping, for the blank in a name.
+    # The table was created with column mapping because of the blank in a name.
     assert [step.op for step in planned if step.missing_features] == ["widen_column"]
     assert without_measures(warehouse.rows(wanted)) == EXPECTED
 
@@ -371,7 +371,7 @@ def test_a_new_table_in_the_place_of_a_dropped_one_is_empty(warehouse, items):
     assert warehouse.spark.read.format("delta").load(str(kept)).count() == 2
 
 
-# --- looking and dry-running ------------------------------------------------------------------
+# --- observation and dry runs -----------------------------------------------------------------
 
 
 def test_sizes_returns_rows_bytes_and_version_of_existing_tables(warehouse, items):

@@ -1,4 +1,4 @@
-"""Steps with open readers on real tables: written anew, without a table feature, once despite interruptions."""
+"""Steps with open readers on real tables: rewritten without a table feature, executed once despite interruptions."""
 
 import json
 from dataclasses import replace

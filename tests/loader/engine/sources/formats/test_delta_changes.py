@@ -1,6 +1,6 @@
 """Changes of a Delta table by version as a change feed.
 
-Which versions a run reads is decided without Spark (tests/loader/domain/sources/test_version_feeds.py).
+The selection of versions is tested without Spark (tests/loader/domain/sources/test_version_feeds.py).
 """
 
 import shutil

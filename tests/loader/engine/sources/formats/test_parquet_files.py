@@ -1,4 +1,4 @@
-"""Parquet of other writers: what Spark's reader lacks, tasks with pyarrow read, and pages sample the same."""
+"""Parquet of other writers: types that Spark lacks, read with pyarrow in tasks, and sampled with the same result."""
 
 import datetime as dt
 from decimal import Decimal

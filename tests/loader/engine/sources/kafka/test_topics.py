@@ -1,6 +1,6 @@
 """Loads of topics from a real broker: change events of Debezium and JSON objects, to raw and history.
 
-Which offsets a run reads is decided without a broker (tests/loader/domain/sources/test_message_feeds.py).
+The selection of offsets is tested without a broker (tests/loader/domain/sources/test_message_feeds.py).
 """
 
 import json
@@ -232,7 +232,7 @@ def calling_at(phase: str, action: Callable[[], None]) -> Callable[..., None]:
 
 
 def check_messages(items: Topic, listed: Path, keys: range) -> None:
-    """Check raw and the open versions of the history by what DuckDB reads."""
+    """Compare raw and the open versions of the history with the messages, by DuckDB."""
     tables = {"raw": items.table(raw_table(items.raw_state)), "history": items.table(items.history_spec)}
     listed.write_text(json.dumps({name: table.location for name, table in tables.items()}))
     answer = answered(readers_python(), "read_tables.py", listed)["DuckDB"]
