@@ -112,7 +112,7 @@ def test_sample_of_a_key_without_attributes_has_no_changed_row():
     assert [row.kind for row in result.sample.rows] == ["new", "new", "same", "same", "same"]
 
 
-# --- what becomes of them -------------------------------------------------------------------------
+# --- outcomes -------------------------------------------------------------------------------------
 
 
 def test_snapshot_closes_versions_of_absent_keys():

@@ -108,7 +108,7 @@ def test_csv_round_trip_keeps_values_except_for_added_apostrophes(rows: list[lis
         assert all(text in (value, f"'{value}") for value, text in zip(row, shown, strict=True))
 
 
-# --- what a run changed -----------------------------------------------------------------------------
+# --- changes of a run -------------------------------------------------------------------------------
 
 
 def changed(op: str, before: tuple | None, after: tuple | None) -> tuple:

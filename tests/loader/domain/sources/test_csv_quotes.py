@@ -1,4 +1,4 @@
-"""Scanner of CSV quotes: the same result in whatever pieces the text comes."""
+"""Scanner of CSV quotes, which gives the same result for any division of the text."""
 
 import csv
 import io

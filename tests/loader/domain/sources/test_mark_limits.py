@@ -183,7 +183,7 @@ def test_a_row_in_the_future_hides_no_later_row(days: list[tuple[int, bool]], ba
         assert not unread
 
 
-# Endpoints, which name no highest value.
+# Endpoints, which return no highest value.
 
 
 def delivered(asked: Reading, *numbers: int) -> Window:

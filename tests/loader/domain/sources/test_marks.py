@@ -260,7 +260,7 @@ class World:
             self.readers[number].take(*self.raw, own=True)
 
     def take_again(self, number: int) -> None:
-        """Load a reader from the rows in raw, whichever run wrote them (``--target-only``)."""
+        """Load a reader from the rows in raw of any run (``--target-only``)."""
         if self.raw is not None:
             self.readers[number].take(*self.raw, own=False)
 

@@ -25,7 +25,7 @@ def asked(result: Detected) -> dict[str, tuple]:
     return {question.option: question.candidates for question in result.questions}
 
 
-# --- files as they are found
+# --- layout of files
 
 
 def test_report_with_lines_around_its_records():

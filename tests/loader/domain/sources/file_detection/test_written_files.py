@@ -1,4 +1,4 @@
-"""Files written by options, or as programs write them, are detected as these options, or the option is asked."""
+"""Detected options of generated CSV files: as written, or asked."""
 
 import itertools
 
