@@ -217,7 +217,7 @@ def test_csv_of_an_unfinished_read_is_not_found(reader: Client, airport: TargetD
     assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 404
 
 
-# --- a key's life -------------------------------------------------------------------------------
+# --- versions of a key --------------------------------------------------------------------------
 
 
 def test_versions_of_a_key_are_shown_with_a_timeline_and_changed_values(

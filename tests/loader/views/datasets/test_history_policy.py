@@ -110,7 +110,7 @@ def test_every_field_has_a_label_and_a_help_text_and_every_choice_a_sentence(edi
         assert re.search(r'<span class="soft">[^<]+\.</span>', choice), choice
 
 
-# --- what the choices do --------------------------------------------------------------------------
+# --- preview of the policy ------------------------------------------------------------------------
 
 
 def test_policy_page_shows_the_outcome_of_five_sample_rows(editor: Client, airport: TargetDataset):
@@ -189,7 +189,7 @@ def test_number_of_queries_does_not_depend_on_the_number_of_columns(
         read(editor, address(airport))
 
 
-# --- the history that is there --------------------------------------------------------------------
+# --- policy of an existing history ----------------------------------------------------------------
 
 
 def test_policy_page_permits_every_choice_before_a_history_exists(editor: Client, airport: TargetDataset):

@@ -120,7 +120,7 @@ def test_no_bar_leaves_its_frame(spans, whole):
         assert bar.x + bar.width <= 100.01
 
 
-# --- too many ---------------------------------------------------------------------------------------
+# --- large runs -------------------------------------------------------------------------------------
 
 
 def many(monkeypatch: pytest.MonkeyPatch, most: int) -> RunPicture:

@@ -21,13 +21,13 @@ def import_page(client: Client, location: str = "orders.csv", **how: str) -> str
 
 
 def choose_columns(client: Client, page: str, **over: Any) -> HttpResponse:
-    """Send the form of the columns; the answer leads to the load type, or shows what is wrong."""
+    """Send the form of the columns; the answer redirects to the load type, or shows the errors."""
     fields = {name.replace("__", "-"): value for name, value in over.items()}
     return client.post("/systems/shop/import/", typed(page, having="lines", **fields))
 
 
 def choose_load_type(client: Client, address: str, **over: Any) -> HttpResponse:
-    """Send the form of the load type; the answer leads to the summary, or shows what is wrong."""
+    """Send the form of the load type; the answer redirects to the summary, or shows the errors."""
     return client.post(address, typed(read(client, address), having="input", **over))
 
 

@@ -160,7 +160,7 @@ def test_a_refused_connection_says_host_and_port(editor: Client, shop: System, s
     assert "127.0.0.1 refuses connections on port 1" in text
 
 
-# --- looking through -----------------------------------------------------------------------------
+# --- discovery -----------------------------------------------------------------------------------
 
 
 def test_discover_page_loads_its_results_separately(editor: Client, shop: System):
@@ -195,7 +195,7 @@ def test_described_file_links_its_comparison_instead_of_an_import(editor: Client
     assert "/systems/shop/import/?location=orders.csv" not in part
 
 
-# --- who may ---------------------------------------------------------------------------------------
+# --- permissions -----------------------------------------------------------------------------------
 
 
 def test_sources_of_a_system_are_downloaded(viewer: Client, shop: System):
