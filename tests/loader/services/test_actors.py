@@ -1,4 +1,4 @@
-"""Actor of jobs: a worker acts as the user who requested the job, and only during it."""
+"""Actor of jobs: a worker acts as the user who requested the job, only while it performs that job."""
 
 import pytest
 from django.contrib.auth.models import User

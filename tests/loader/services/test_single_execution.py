@@ -77,7 +77,7 @@ def test_execution_requested_twice_and_delivered_to_two_workers_runs_once(
     execution = asked[0].execution
     assert sorted(request.requested for request in asked) == [False, True]
     assert asked[1].execution == execution
-    asked[0].send_wakeup()  # and once more, the very same message
+    asked[0].send_wakeup()  # the same message again
     other = threading.Thread(target=load, args=(second,))
     with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False, shutdown_timeout=60):
         other.start()

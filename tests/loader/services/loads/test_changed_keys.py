@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 AIRPORT, ROUTE = "rawcore.rc_air_airport", "rawcore.rc_net_route"
 
-# What a second run of the same dataset differs in.
+# Fields that differ in a second run of the same dataset.
 _OF_THE_RUN = ("sequence", "newest_applied_at", "newest_applied")
 
 

@@ -412,7 +412,7 @@ def test_damaged_table_fails_only_its_own_dataset(airports, runner, script):
     run = perform(queued(), runner)
     assert (run.status, row(run, "rawcore.rc_air_airport").status) == ("failed", "succeeded")
     assert row(run, "rawcore.rc_net_route").error["code"] == "UNREADABLE_TABLE"
-    assert len(script.seen("execute")) == 1  # the first run's: what cannot be read is not made anew
+    assert len(script.seen("execute")) == 1  # of the first run; an unreadable table is not created again
 
 
 def test_missing_table_fails_only_its_own_dataset(airports, runner, script):
@@ -424,7 +424,7 @@ def test_missing_table_fails_only_its_own_dataset(airports, runner, script):
     assert (run.status, row(run, "rawcore.rc_air_airport").status) == ("failed", "succeeded")
     assert row(run, str(route)).error["code"] == "TABLES_MISSING"
     assert "rawcore.rc_net_route" in row(run, str(route)).error["message"]
-    assert len(script.seen("execute")) == 1  # the first run's: the missing tables are not created anew
+    assert len(script.seen("execute")) == 1  # of the first run; missing tables are not created again
 
 
 # --- schemas of deliveries -----------------------------------------------------------------------

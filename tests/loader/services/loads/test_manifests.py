@@ -307,7 +307,7 @@ def test_options_of_the_source_reach_raw_and_stage(airports):
 
 
 def test_file_source_in_a_database_system_is_refused(airports):
-    # The services refuse this; a row may still say so after an import by hand or an older version.
+    # The services refuse this state; rows of an older version or of a manual import may still have it.
     System.objects.update(kind="jdbc")
     with pytest.raises(Refusal) as refused:
         manifest()
@@ -374,7 +374,7 @@ def test_dates_in_an_endpoint_and_its_parameters_are_filled_from_the_run(airport
 
 def test_a_reference_over_a_retired_column_is_refused(airports):
     origin = column("rawcore.rc_net_route.origin")
-    # The services refuse this; a row may still say so after an import by hand or an older version.
+    # The services refuse this state; rows of an older version or of a manual import may still have it.
     type(origin).objects.filter(pk=origin.pk).update(
         active=False, retired_at="2024-01-01T00:00:00Z", retired_by="person"
     )

@@ -25,7 +25,7 @@ TOKEN = "tok-correct-horse"
 
 
 class Shop:
-    """Orders of a shop behind a bearer token, by cursor. ``third`` is set when the third page is asked for."""
+    """Orders of a shop behind a bearer token, paged by cursor. ``third`` is set when the third page is requested."""
 
     def __init__(self) -> None:
         self.count, self.third, self.go_on = 7, threading.Event(), threading.Event()
@@ -109,7 +109,7 @@ system:
 """
 
 
-# By day tests/loader/readers/rest and tests/loader/engine/sources/test_marks.py show the parts.
+# By day, tests/loader/readers/rest and tests/loader/engine/sources/test_marks.py cover the parts.
 @pytest.mark.nightly
 def test_endpoint_with_a_watermark_is_requested_from_the_mark_of_the_last_load(tmp_path, api):
     crm = make_installation(tmp_path / "data", CHANGES.format(url=api.url), {"ELEVATA_SOURCE_HOSTS": ",".join(HERE)})

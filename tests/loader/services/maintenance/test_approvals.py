@@ -50,7 +50,7 @@ def approvals_of_maintenance() -> None:
 
 @pytest.fixture
 def eve(airports: Any) -> Any:
-    """Return an operator who could approve, too."""
+    """Return an operator with the approver role."""
     return remembered("eve", lambda: create_user(name="eve", roles=["operator", "editor", "approver"]))
 
 

@@ -59,7 +59,7 @@ def pruned(runner, eve, **more) -> LoadRun:
     return perform(ASKING["prune"](user=eve, **more).run, runner)
 
 
-# --- who -----------------------------------------------------------------------------------------
+# --- requester -----------------------------------------------------------------------------------
 
 
 def refusal_of(kind: str, **more) -> str:
@@ -119,7 +119,7 @@ def test_record_names_the_repeating_user_beside_the_requester(loaded, runner, sc
     assert (newest["requested_by"], newest["repeated_by"], newest["attempt"]) == ("eve", "bob", 2)
 
 
-# --- what is sealed ------------------------------------------------------------------------------
+# --- sealed records ------------------------------------------------------------------------------
 
 
 def test_record_of_a_finished_run_contains_user_reason_versions_counts_and_commit_path(loaded, runner, script, eve):

@@ -202,7 +202,7 @@ def test_revert_repeated_after_a_load_gets_a_later_sequence(airports, runner, sc
     loaded(runner, "r2")
     again = perform(revert("r1").run, runner)
     manifest = script.seen("revert")[-1]["body"]
-    # Only the table knows whether the first attempt had come to its commit.
+    # Only the table shows whether the first attempt committed.
     assert (again.pk, manifest["load"]["sequence"], manifest["refused"]["code"]) == (run.pk, 4, "LATER_RUNS")
 
 
@@ -336,7 +336,7 @@ def test_pages_and_api_show_what_a_maintenance_run_did(airports, runner):
     assert {row["qualified_name"]: row["reverted_by"] for row in rows}[AIRPORT] == "back"
 
 
-# --- tables that are not as the newest run left them ------------------------------------------------
+# --- tables that differ from the newest run ---------------------------------------------------------
 
 
 def test_load_fails_without_creating_tables_when_the_warehouse_lacks_them(airports, runner, script):

@@ -82,7 +82,7 @@ def contract(source: SourceDataset) -> dict[str, str]:
     return {row.name: str(row.type) for row in SourceColumn.objects.filter(dataset=source, active=True)}
 
 
-# --- made --------------------------------------------------------------------------------------
+# --- creation ----------------------------------------------------------------------------------
 
 
 def test_schema_equal_to_the_contract_creates_no_proposal(orders: SourceDataset):
@@ -147,7 +147,7 @@ def test_contract_edited_by_a_user_supersedes_the_proposal(orders: SourceDataset
     assert first.status == "superseded"
 
 
-# --- checked -----------------------------------------------------------------------------------
+# --- checks ------------------------------------------------------------------------------------
 
 
 def test_check_compares_the_current_source_with_the_contract(orders: SourceDataset, landing: Path):
@@ -171,7 +171,7 @@ def test_check_of_an_unreadable_source_returns_its_error(orders: SourceDataset, 
     assert (result["status"], result["error"]["code"]) == ("refused", "MISSING_FILE")
 
 
-# --- accepted ----------------------------------------------------------------------------------
+# --- acceptance --------------------------------------------------------------------------------
 
 
 def test_accepting_adds_a_column_to_contract_and_targets(orders: SourceDataset, ada: object):
@@ -316,7 +316,7 @@ def test_viewer_can_neither_accept_nor_dismiss_a_proposal(orders: SourceDataset)
     assert "vip" not in contract(orders)
 
 
-# --- previewed ---------------------------------------------------------------------------------
+# --- previews ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -366,7 +366,7 @@ def test_acceptance_is_refused_after_a_change_since_the_preview(orders: SourceDa
     assert "vip" not in contract(orders)
 
 
-# --- by declaration ----------------------------------------------------------------------------
+# --- acceptance by a rule ----------------------------------------------------------------------
 
 
 def declare(source: SourceDataset, rule: str) -> SourceDataset:
@@ -405,7 +405,7 @@ def test_ignored_new_columns_are_not_proposed_but_gone_ones_are(orders: SourceDa
     assert ids(proposed(orders, "order_no", "customer", ("vip", "boolean"))) == ["gone:amount"]
 
 
-# --- by schedule -------------------------------------------------------------------------------
+# --- scheduled checks --------------------------------------------------------------------------
 
 
 def test_a_schedule_checks_the_sources_of_its_scope(orders: SourceDataset, landing: Path):
