@@ -14,7 +14,7 @@ import pytest
 from elevata.bootstrap.places import SPARK_JARS
 from tests.loader.installation import ITEM, Installation, make_installation, working
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.takes(seconds=150)]
 
 OUTSIDE = Path(__file__).parents[2] / "readers" / "spark_rows.py"

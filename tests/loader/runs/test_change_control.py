@@ -7,7 +7,7 @@ import pytest
 
 from tests.loader.installation import ITEM, SHOP, Installation, make_installation, working
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 CHANGED = (
@@ -81,7 +81,7 @@ def proved(shop: Installation, execution: dict) -> dict:
     return json.loads(file.read_text())["document"]
 
 
-# By day people do it in the browser, up to the record (tests/e2e/test_installation.py).
+# By day, a browser test covers this up to the record (tests/e2e/test_installation.py).
 @pytest.mark.nightly
 @pytest.mark.takes(seconds=50)
 def test_approved_change_is_executed_and_recorded_and_a_drop_requires_the_policy(shop: Installation):

@@ -14,7 +14,7 @@ from django.conf import settings
 from tests.loader.installation import SHOP, Installation, make_installation
 from tests.loader.processes import make_folder
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.nightly
 
 COMMAND = Path(__file__).with_name("dying_command.py")

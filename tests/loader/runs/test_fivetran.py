@@ -12,7 +12,7 @@ from tests.loader.fivetran.sender import NULL, SAME, Sender, served_sender, tabl
 from tests.loader.installation import Installation, working
 from tests.loader.processes import make_folder
 
-# On the embedded stores whatever the session runs on: the test has a data folder of its own.
+# Embedded stores, even if the session uses servers: the test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 T1, T2, T3 = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00.123456789Z", "2026-01-03T00:00:00Z"
@@ -47,7 +47,7 @@ def sender(installation: Installation) -> Iterator[Sender]:
         yield sender
 
 
-# By day the example of Fivetran sends its rows (tests/loader/runs/test_source_examples.py).
+# By day, the example of Fivetran sends its rows (tests/loader/runs/test_source_examples.py).
 @pytest.mark.nightly
 def test_fivetran_sender_writes_tables_through_to_history_and_rawcore(installation: Installation, sender: Sender):
     with working(installation):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.loader.processes import CommandServer, make_folder, manage, start, wait_until
 
-# These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 SYSTEM = """
@@ -66,7 +66,7 @@ def counts(document: dict) -> dict:
     return {name: rawcore["counts"].get(name, 0) for name in ("new", "changed", "deleted", "versions", "open")}
 
 
-# By day a load is killed at boundaries in tests/loader/runs/test_source_deaths.py.
+# By day, tests/loader/runs/test_source_deaths.py kills loads at boundaries.
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "phases",
@@ -121,7 +121,7 @@ def _kill_in(folder: Path, phase: str) -> None:
     process.wait(30)
 
 
-# By day a stand-in for the runner fails runs (tests/loader/commands/test_load.py), and the engine finds no file
+# By day, a scripted runner fails runs (tests/loader/commands/test_load.py), and the engine refuses a missing file
 # (tests/loader/engine/sources/test_deliveries.py).
 @pytest.mark.nightly
 def test_missing_file_fails_the_run_with_a_message_of_one_line(shop):
@@ -132,7 +132,7 @@ def test_missing_file_fails_the_run_with_a_message_of_one_line(shop):
     assert "1 of 2 datasets failed, 1 skipped" in line
 
 
-# By day the walk through the browser has the demo of the releases that it is made for.
+# By day, a browser test runs the demo with its default releases.
 @pytest.mark.nightly
 def test_demo_loads_other_releases_with_the_expected_counts(tmp_path):
     """Run the demo, which needs the package index."""

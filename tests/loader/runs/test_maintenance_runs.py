@@ -8,7 +8,7 @@ import pytest
 from tests.loader.installation import Installation, working
 from tests.loader.processes import make_folder
 
-# On the embedded stores whatever the session runs on: the test has a data folder of its own.
+# Embedded stores, even if the session uses servers: the test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 ITEM = "rawcore.rc_shop_item"
@@ -78,7 +78,7 @@ def recorded(shop: Installation) -> list[tuple]:
     return [(record["document"]["kind"], record["document"]["requested_by"], record["findings"]) for record in records]
 
 
-# By day tests/loader/engine/maintenance/test_revert.py reverts, and the example of Fivetran starts a real worker.
+# By day, tests/loader/engine/maintenance/test_revert.py reverts, and the example of Fivetran starts a real worker.
 @pytest.mark.nightly
 def test_revert_is_recorded_and_leaves_a_valid_history(shop: Installation):
     with working(shop):
@@ -105,7 +105,7 @@ def test_batch_revert_and_prune_are_recorded_without_findings(shop: Installation
         assert (code, again["datasets"][1]["counts"]["changed"]) == (0, 1)
         assert shop.run("check_history").returncode == 0
 
-    # Without a worker, too: the command does it itself.
+    # Without a worker, the command prunes in its own process.
     kept = ("--ended-before", "2024-01-04", "--reason", "kept for a day")
     code, pruned = run(shop, "prune_history", item, *kept, "--local")
     assert (code, pruned["datasets"][0]["counts"]) == (0, {"versions": 2, "open": 2, "removed": 1})

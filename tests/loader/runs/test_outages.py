@@ -23,13 +23,13 @@ from tests.services.postgres import start_postgres
 from tests.services.process import Server
 from tests.services.redis import start_redis
 
-# Each test has a data folder, and where it needs them servers, of its own. By day the parts are tested one by one:
-# test_supervisor (lock), test_execute_once_services (messages), test_broker (folder).
+# Each test has a separate data folder and separate servers. By day, the parts have separate tests: test_supervisor
+# (lock), test_execute_once_services (messages), test_broker (folder).
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 MANY = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(20_000)))
 PHASE = "SELECT phase FROM loader_datasetrun WHERE status = 'running'"
-TOLD_AGAIN = """
+REPEATED_MESSAGES = """
 from loader.models import LoadRun
 from elevata.jobs.submission import wake
 for _ in range(20):
@@ -91,9 +91,9 @@ def test_a_message_that_comes_many_times_starts_one_attempt(shop):
     with working(shop):
         load = shop.start("load", "--run-id", "one")
         wait_until(lambda: is_loading(shop) or load.poll() is not None, 60)
-        shop.shell(TOLD_AGAIN)
+        shop.shell(REPEATED_MESSAGES)
         assert ended(load)[0] == 0
-        shop.shell(TOLD_AGAIN)
+        shop.shell(REPEATED_MESSAGES)
         wait_until(lambda: not list((shop.folder / "broker" / "messages").glob("*.msg")), 30)
         assert shop.shell(ATTEMPTS).strip() == "('one', 1, 'succeeded')"
     check(shop, items=20_000)
@@ -115,7 +115,7 @@ def test_worker_performs_loads_after_the_broker_folder_is_deleted(shop):
 @pytest.mark.parametrize("in_worker", [True, False])
 def test_a_load_outlasts_a_database_and_a_broker_that_crash(tmp_path, in_worker):
     with (
-        # PostgreSQL runs as another user, who does not get into pytest's folders.
+        # PostgreSQL runs as another user without access to pytest's folders.
         TemporaryDirectory(prefix="elevata-test-") as servers_folder,
         served(start_postgres, Path(servers_folder, "postgres")) as (postgres, database),
         served(start_redis, Path(servers_folder, "redis")) as (redis, broker),

@@ -14,7 +14,7 @@ from architecture.domain.steps.step import ADD_COLUMN, CREATE_TABLE, REBUILD_TAB
 from tests.loader.installation import ITEM, SHOP, Installation, make_installation, working
 from tests.loader.processes import environment
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 WORKER = Path(__file__).with_name("dying_worker.py")
@@ -76,7 +76,7 @@ def everywhere(who: str, after: bool) -> list[Death]:
 @pytest.mark.parametrize(
     "deaths",
     [
-        # By night each of the two dies after each step. That a runner dies is tested by day without a worker
+        # At night, runner and worker die after each step. By day, deaths of a runner are tested without a worker
         # (tests/loader/engine/tables/test_steps.py) and without Spark (tests/loader/services/loads/test_load_work.py).
         pytest.param([Death(7, "worker", False)], id="at-a-boundary"),
         *(

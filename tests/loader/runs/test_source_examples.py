@@ -19,7 +19,7 @@ from tests.loader.readers.rest.api_server import Answer, api_server
 from tests.services.kafka import running_broker
 from tests.services.mariadb import JARS, start_mariadb
 
-# On the embedded stores whatever the session runs on: the installation has a data folder of its own.
+# Embedded stores, even if the session uses servers: the installation has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=10)]
 
 FOLDER = Path(settings.BASE_DIR) / "examples" / "sources"

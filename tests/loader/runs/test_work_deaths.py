@@ -15,7 +15,7 @@ from tests.loader.installation import ITEM, Installation, make_installation
 from tests.loader.processes import wait_until
 from tests.loader.runs.test_source_deaths import killable_worker
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.takes(seconds=240)]
 
 MODEL = """
