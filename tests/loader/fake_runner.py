@@ -1,6 +1,6 @@
 """Stand-in for the Spark runner that speaks the protocol and follows a script.
 
-The script is a JSON file named by the argument, read anew for every request:
+The script is a JSON file named by the argument, read for every request:
 
     fatal          refuse to start with this refusal
     mute           never send ready
@@ -16,13 +16,13 @@ The script is a JSON file named by the argument, read anew for every request:
     schemas        schemas of deliveries, by the name of the raw dataset
     checked        results of quality checks by dataset name
     held           number of the newest run in an accepted table
-    seen           the newest number that the table of a maintenance run has seen
+    seen           newest sequence number in the table of a maintenance run
     unreadable     stable keys of tables with a damaged log
     crowded        dataset names whose tables have too many small files
     answers        answers of reads, by kind; of checks, by the history's name
-    findings       what publishing leaves, as rows of its answer
+    findings       problems that remain after publishing, as rows of its answer
     no_catalog     refusal of every publication
-    incomplete     no publication of all names has succeeded in this runner, so that one of some does nothing
+    incomplete     the runner has no successful publication of all names, so a partial one does nothing
     commits        path of the commits of loads and maintenance runs
     pause          seconds that each dataset takes
     paused         datasets wait as long as the script has this

@@ -110,7 +110,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 def lives(pid: int) -> bool:
     """Return True if the process runs and is no zombie."""
     try:
-        # Between opening and reading the file the process can end: then the read has no process to look up.
+        # The process can end between opening and reading the file; the read then raises this error.
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False

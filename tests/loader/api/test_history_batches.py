@@ -176,7 +176,7 @@ def test_history_batch_requires_the_permission_to_start_loads(
     assert stored(landing) == []
 
 
-# --- cleaned up ----------------------------------------------------------------------------------
+# --- deletion ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

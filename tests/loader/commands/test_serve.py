@@ -12,7 +12,7 @@ import pytest
 from tests.loader.processes import below, lives, manage, start, wait_until
 from tests.services.process import free_port
 
-# These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 # A web server, a worker and a scheduler.
 pytestmark = [pytest.mark.spark, pytest.mark.servers]
 

@@ -1,4 +1,4 @@
-"""Rendered loads: every statement parses in its dialect, placeholders stand in quotes, other policies are refused."""
+"""Rendered loads: statements that parse, quoted placeholders, and refusal of other policies."""
 
 import re
 

@@ -195,7 +195,7 @@ def test_a_change_that_needs_approval_names_its_report(sender: Sender, working):
     message = sender.alter(altered).task.message
     report = ChangeReport.objects.get()
     assert f"change report {report.report_id}" in message
-    assert sender.describe("item").table == altered  # the metadata changed whole, the table not at all
+    assert sender.describe("item").table == altered  # all metadata changed, and the table did not
     assert f"change report {report.report_id}" in sender.write("item", **batch).task.message
     assert LoadRun.objects.order_by("-pk")[0].status == "blocked"
 

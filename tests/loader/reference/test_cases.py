@@ -33,7 +33,7 @@ def test_reference_engine_passes_every_history_case(case):
     json.dumps(outcome.as_json(), allow_nan=False)
 
 
-# Every way a history can be wrong must be seen, or a passing case says nothing.
+# A case must detect every kind of error in a history, otherwise a passing case proves nothing.
 
 
 def simple(**changes) -> dict:

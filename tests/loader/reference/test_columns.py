@@ -12,7 +12,7 @@ from loader.domain.reference.batch import Columns, widening
 from loader.domain.reference.values import typed
 from metadata.domain.types import parse
 
-# Values that are long, negative, or lie at a type's edge.
+# Values that are long, negative or at the limit of a type.
 VALUES = {
     "string": ["", "a~|\\", "2024-01-01"],
     "string(3)": ["abc"],

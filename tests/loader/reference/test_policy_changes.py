@@ -65,7 +65,7 @@ def test_row_received_under_the_old_policy_updates_the_version_of_a_late_row():
     table = tracked_a()
     change(table)
     bring(table, 3, ("x", "u9", 3))
-    # At 5 comes what only updates: so it was taken when it came.
+    # The row of 5 changes only an untracked column, so it was applied in place when it was received.
     assert intervals(table) == [(1, 3, "x", "u1"), (3, None, "x", "u2")]
 
 

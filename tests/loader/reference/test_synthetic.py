@@ -30,7 +30,7 @@ def plans(draw):
     rows, parts = draw(st.integers(0, 40)), draw(st.integers(1, 1000))
     deleted = draw(st.integers(0, parts))
     updated = draw(st.integers(0, parts - deleted))
-    # Three decimals each: text, as people give it.
+    # Shares as text with three decimals, as users enter them.
     shares = [f"{deleted / 1000:.3f}", f"{updated / 1000:.3f}", f"{(1000 - deleted - updated) / 1000:.3f}"]
     return plan(
         initial_rows=rows,

@@ -45,7 +45,7 @@ def ask(runner, script, **told) -> None:
     finished(runner.request("observe", OBSERVE))
 
 
-# --- how lines look ---------------------------------------------------------------------------------
+# --- format of lines --------------------------------------------------------------------------------
 
 
 def test_a_line_of_the_jvm_is_one_json_object_with_its_level_and_logger(json_logs, runner, script):
@@ -88,7 +88,7 @@ def test_spark_warnings_are_passed_to_python_logging(json_logs, runner, script, 
     assert [record.getMessage() for record in caplog.records if record.name.startswith("spark.")] == ["Lost task 0.0"]
 
 
-# --- what they are about ----------------------------------------------------------------------------
+# --- attribution to runs ----------------------------------------------------------------------------
 
 
 def test_log_lines_contain_the_run_and_user_of_their_request(json_logs, runner, script):
@@ -177,7 +177,7 @@ def test_multi_line_secret_is_removed_from_the_log(monkeypatch, runner, script):
 
 
 def heard_from(write) -> list[str]:
-    """Return the log lines of what ``write`` writes into the pipe."""
+    """Return the log lines for the bytes that ``write`` writes into the pipe."""
     reading, writing = os.pipe()
     messages: list[str] = []
     output = ChildOutput(reading, lambda line: messages.append(line.message))

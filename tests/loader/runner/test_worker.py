@@ -73,7 +73,7 @@ def test_run_queued_during_another_run_is_performed_afterwards(airports, workpla
     working = in_thread(tasks.perform, first.pk)
     wait_until(lambda: LoadRun.objects.filter(status="running").exists())
     second = queued()
-    tasks.perform(second.pk)  # comes back at once: another thread is at it
+    tasks.perform(second.pk)  # returns at once, since another thread performs the run
     assert LoadRun.objects.get(pk=second.pk).status == "queued"
     script.tell()
     working.join(20)

@@ -23,7 +23,7 @@ def refused(cron: str, zone: str = "UTC") -> MetadataError:
     return error.value
 
 
-# --- when ----------------------------------------------------------------------------------------
+# --- due times -----------------------------------------------------------------------------------
 
 
 def test_due_times_are_computed_in_the_time_zone_and_returned_in_utc():
@@ -98,7 +98,7 @@ def test_due_times_are_in_the_future_and_increasing(line, zone, instant):
     assert all(earlier < later for earlier, later in pairwise(moments))
 
 
-# --- what is wrong ----------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

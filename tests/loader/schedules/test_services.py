@@ -52,7 +52,7 @@ def refused(call, **described) -> tuple[str, str]:
     return error.value.field, error.value.message
 
 
-# --- by people --------------------------------------------------------------------------------------
+# --- edits by users ---------------------------------------------------------------------------------
 
 
 def test_new_schedule_has_its_next_due_time(airports):
@@ -160,7 +160,7 @@ def test_runs_of_a_deleted_schedule_are_kept(airports):
     assert (run.schedule, run.who) == (None, "schedule nightly")
 
 
-# --- by the clock -----------------------------------------------------------------------------------
+# --- start at the due time --------------------------------------------------------------------------
 
 
 def test_schedule_starts_no_run_before_its_due_time(airports):
@@ -301,7 +301,7 @@ def test_due_schedule_with_a_missing_scope_still_queues_its_run(airports):
     assert run.status == "queued"
 
 
-# --- now ----------------------------------------------------------------------------------------------
+# --- immediate runs -----------------------------------------------------------------------------------
 
 
 def test_run_now_is_requested_by_the_user_and_keeps_the_due_time(airports):

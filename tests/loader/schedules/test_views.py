@@ -46,7 +46,7 @@ def typed(client: Client, schedule: Schedule, **changes: str) -> dict:
     return hidden | GIVEN | changes
 
 
-# --- times to choose ------------------------------------------------------------------------------------
+# --- form defaults --------------------------------------------------------------------------------------
 
 
 def test_new_schedule_begins_in_the_zone_of_the_account(operator: Client, airport: TargetDataset):
@@ -73,7 +73,7 @@ def test_hours_that_a_vacuum_keeps_are_asked_for_a_vacuum_only(operator: Client,
     assert 'data-needs-one-of="vacuum"' in field
 
 
-# --- the list and one of them ---------------------------------------------------------------------------
+# --- list and detail ------------------------------------------------------------------------------------
 
 
 def test_empty_schedule_list_shows_a_message_and_offers_creation(operator: Client, reader: Client):
@@ -190,7 +190,7 @@ def test_page_of_a_waiting_schedule_shows_start_deadline_and_last_check(operator
     assert "waiting for its data since" in words(text_of(operator, "/schedules/"))
 
 
-# --- writing ----------------------------------------------------------------------------------------------
+# --- edits ------------------------------------------------------------------------------------------------
 
 
 def test_a_schedule_of_vacuums_is_created_and_edited_with_its_retention(operator: Client, airport: TargetDataset):
@@ -333,7 +333,7 @@ def test_run_now_is_refused_while_the_previous_run_is_queued(operator: Client, n
     assert LoadRun.objects.count() == 1
 
 
-# --- while one types -----------------------------------------------------------------------------------------
+# --- preview of the input ------------------------------------------------------------------------------------
 
 
 def test_preview_shows_the_next_times_of_a_typed_cron_line(reader: Client):

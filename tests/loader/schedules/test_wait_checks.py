@@ -69,7 +69,7 @@ def check_twice() -> list[LoadRun]:
     return check_waiting() + check_waiting()
 
 
-# --- what can be waited for ----------------------------------------------------------------------
+# --- conditions ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

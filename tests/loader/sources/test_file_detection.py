@@ -1,4 +1,4 @@
-"""Detection of files: their bytes, and formats that only look alike."""
+"""Detection of formats by their bytes, and of texts that resemble another format."""
 
 import gzip
 import random
