@@ -128,14 +128,14 @@ def test_copies_killed_at_random_moments_leave_the_old_or_the_new_rows(spark, tm
         copying.wait_for(phase)
         time.sleep(random.uniform(0, seconds[phase]))
         copying.kill()
-        found = content(database)
+        rows = content(database)
         result = item.copy(item.target(mode=mode))
         new = content(database)
-        assert result["status"] == ("unchanged" if found == new else "copied"), result
-        assert found in (old, new), (phase, old, found, new)
+        assert result["status"] == ("unchanged" if rows == new else "copied"), result
+        assert rows in (old, new), (phase, old, rows, new)
         assert new[0] == ROWS + number
         assert left_over(database) == []
-        outcomes[f"{mode}, {phase}", "new" if found == new else "old"] += 1
+        outcomes[f"{mode}, {phase}", "new" if rows == new else "old"] += 1
     print(f"{KILLS} kills: {dict(outcomes)}")
 
 

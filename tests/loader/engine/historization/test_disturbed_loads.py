@@ -102,19 +102,19 @@ class World:
         elif deed == "restore" and self.model.left:
             version = min(self.model.left)
             self.foreign(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
-            self.model.versions, held = deepcopy(self.model.left[version])
-            if self.applied is not None and held < self.applied:
+            self.model.versions, newest = deepcopy(self.model.left[version])
+            if self.applied is not None and newest < self.applied:
                 self.expect_refusal("TABLE_BEHIND")
-                self.accept(held)
+                self.accept(newest)
 
-    def accept(self, held: int) -> None:
+    def accept(self, newest: int) -> None:
         self.item.sequence += 1
         run = f"accept-{self.item.sequence}"
         manifest = self.item.manifest(Path("none"), at=self.at, run_id=run)
         context = MaintenanceContext.of(self.item.spark, self.item.warehouse, run, lambda _: None)
         accept(context, AcceptManifest(run, manifest.rawcore[0]))
-        assert context.tables[self.item.history_spec.qualified_name]["held"] == held
-        self.applied = held
+        assert context.tables[self.item.history_spec.qualified_name]["held"] == newest
+        self.applied = newest
 
     # --- loads --------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ def test_periods_view_shows_each_version_with_its_interval(item: Dataset) -> Non
 
 
 @pytest.mark.parametrize(
-    ("at", "held"),
+    ("at", "expected"),
     [
         ("2023-12-31 23:59:59.999", []),
         ("2024-01-01", [(1, "a"), (2, "b"), (3, "c")]),
@@ -101,8 +101,8 @@ def test_periods_view_shows_each_version_with_its_interval(item: Dataset) -> Non
         ("2030-01-01", [(1, "A"), (2, "b"), (3, "c")]),
     ],
 )
-def test_as_of_returns_the_versions_valid_at_a_moment(item: Dataset, at: str, held: list[tuple]) -> None:
-    assert rows(item.spark, f"SELECT id, v FROM rawcore.rc_t_viewed_hist_as_of(TIMESTAMP '{at}')") == held
+def test_as_of_returns_the_versions_valid_at_a_moment(item: Dataset, at: str, expected: list[tuple]) -> None:
+    assert rows(item.spark, f"SELECT id, v FROM rawcore.rc_t_viewed_hist_as_of(TIMESTAMP '{at}')") == expected
 
 
 def test_as_of_is_available_in_another_session(item: Dataset) -> None:

@@ -26,7 +26,7 @@ def written(spark, tmp_path):
     return make
 
 
-def found(history: WrittenHistory, samples: int = 50) -> dict[str, set]:
+def findings_of(history: WrittenHistory, samples: int = 50) -> dict[str, set]:
     """Return the keys of each finding, after checking the counts."""
     answer = invariants.check(history.spark, history.warehouse, history.manifest(samples), "check")
     for finding in answer["findings"]:
@@ -110,7 +110,7 @@ def test_check_reports_each_broken_invariant_at_its_key(written):
     for codes, id in cases:
         for code in codes:
             expected.setdefault(code, set()).add(id)
-    assert found(history) == expected
+    assert findings_of(history) == expected
     assert held_in_memory(history.spark) == []
 
 
@@ -125,7 +125,7 @@ def test_check_has_no_findings_for_renamed_or_retired_columns(written):
     history.write(version(1, A, B, "changed", w="x"), version(1, B, state="changed", w=None))
     history.columns = {"id": "integer", "v": "string"}
     history.names = {"v": "value", "rc_t": "rc_renamed"}
-    assert found(history) == {}
+    assert findings_of(history) == {}
 
 
 # --- comparison with the findings of the reference ---------------------------------------------------
@@ -184,7 +184,7 @@ def test_check_of_random_histories_has_the_findings_of_the_reference(written, na
         stored += [_stored(row, history, policy) for row in rows]
     history.write(*stored, rawcore=[])
     assert expected
-    actual = found(history, samples=1000)
+    actual = findings_of(history, samples=1000)
     assert {code: keys for code, keys in actual.items() if code in SENTENCES} == expected
     assert "ROW_HASH" not in actual
     assert "HISTORY_KEY" not in actual
@@ -211,7 +211,7 @@ def test_check_of_batch_files_reports_repeated_starts_and_several_active_version
         version(3, A, segment="closed", active=False),
         version(3, A, segment="closed", active=False),
     )
-    actual = found(history)
+    actual = findings_of(history)
     assert {code: actual[code] for code in ("SAME_START", "SEVERAL_ACTIVE")} == {
         "SAME_START": {3},
         "SEVERAL_ACTIVE": {2},
@@ -233,7 +233,7 @@ def test_check_expects_open_tombstones_in_the_deleted_segment_without_a_rawcore_
         version(5, A, B, "live"),
         rawcore=[{"id": 2, "v": "a"}, {"id": 3, "v": "a"}],
     )
-    assert found(history) == {"SEGMENT": {3, 5}, "STATE": {4, 5}}
+    assert findings_of(history) == {"SEGMENT": {3, 5}, "STATE": {4, 5}}
 
 
 def test_check_reports_wrong_active_flags_with_a_limited_number_of_samples(written):
@@ -244,7 +244,7 @@ def test_check_reports_wrong_active_flags_with_a_limited_number_of_samples(writt
         version(3, A, B, "deleted", active=True),
         version(4, A, B, "deleted", active=None),
     )
-    assert found(history, samples=2) == {"ACTIVE": {2, 3}}
+    assert findings_of(history, samples=2) == {"ACTIVE": {2, 3}}
 
 
 def test_check_masks_starts_that_a_sensitive_column_dates(written):

@@ -10,7 +10,7 @@ from loader.engine.replay import SparkEngine
 from metadata.domain.history.history_policy import HistoryPolicy
 from tests.fixtures.spark import by_night
 from tests.loader.histories import Kept
-from tests.loader.reference.test_properties import batch, seen
+from tests.loader.reference.test_properties import batch, comparable_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
@@ -40,7 +40,7 @@ def test_spark_history_equals_the_reference_across_changes_of_tracked_columns(sp
         for table in (reference, engine):
             table.change_policy(HistoryPolicy.from_dict(EFFECTIVE | tracked))
             table.apply(delivery)
-        assert seen(engine, without=("segment",)) == seen(reference, without=("segment",)), n
+        assert comparable_rows(engine, without=("segment",)) == comparable_rows(reference, without=("segment",)), n
 
 
 def test_load_under_a_policy_that_changes_the_form_of_versions_is_refused_and_writes_nothing(spark, tmp_path):

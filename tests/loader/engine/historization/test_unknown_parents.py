@@ -27,7 +27,7 @@ FLAGGED = {
 @pytest.fixture
 def family(spark: SparkSession, tmp_path: Path):
     """Make orders and plants in a warehouse of their own."""
-    return lambda rule, **said: Family(spark, tmp_path, rule, **said)
+    return lambda rule, **options: Family(spark, tmp_path, rule, **options)
 
 
 def versions(dataset, key: int) -> list[tuple]:

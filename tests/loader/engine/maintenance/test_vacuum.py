@@ -125,8 +125,8 @@ def test_vacuum_deletes_the_expired_log_and_keeps_later_versions_readable(item):
     os.utime(fresh)
     before = disk_use(table)
     assert vacuum(item)[0] == "succeeded"
-    kept = {int(path.name.split(".")[0]) for path in log_of(table)}
-    assert min(kept) == checkpoint
+    versions = {int(path.name.split(".")[0]) for path in log_of(table)}
+    assert min(versions) == checkpoint
     assert disk_use(table).log_bytes < before.log_bytes
     names = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
     longer = ", ".join(f"'{name}' = 'interval 365 days'" for name in names)

@@ -40,7 +40,7 @@ def sale(spark, tmp_path) -> Dataset:
 
 def quarantined(item: Dataset) -> list[dict]:
     table = quarantine_table(item.spark, item.warehouse, item.rawcore_spec.key)
-    return [kept.asDict() for kept in table.frame().collect()] if table.exists() else []
+    return [row.asDict() for row in table.frame().collect()] if table.exists() else []
 
 
 def waiting(item: Dataset, masking: Masking | None = None, **arguments) -> dict:
@@ -72,10 +72,10 @@ def test_failing_rows_are_quarantined_with_their_reasons_and_the_others_are_load
         "range": "quarantined",
     }
     key = next(column.key for column in item.rawcore_spec.columns if column.name == "id")
-    kept = {entry["row_values"][key]: entry for entry in quarantined(item)}
-    assert kept["2"]["reasons"] == ["not_null", "range"]
-    assert kept["3"]["reasons"] == ["range"]
-    assert (kept["3"]["run_id"], kept["3"]["state"]) == ("run-1", "waiting")
+    entries = {entry["row_values"][key]: entry for entry in quarantined(item)}
+    assert entries["2"]["reasons"] == ["not_null", "range"]
+    assert entries["3"]["reasons"] == ["range"]
+    assert (entries["3"]["run_id"], entries["3"]["state"]) == ("run-1", "waiting")
 
 
 def test_row_whose_check_cannot_be_computed_is_quarantined_with_the_error(item):

@@ -29,12 +29,12 @@ def read(spark, path, **options):
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    ("deduplicate", "kept"),
+    ("deduplicate", "expected"),
     [("latest", [("a", "new"), ("b", "once"), ("c", "one")]), ("first", [("a", "old"), ("b", "once"), ("c", "one")])],
 )
-def test_deduplication_keeps_the_latest_or_first_row_of_each_key(spark, put, deduplicate, kept):
+def test_deduplication_keeps_the_latest_or_first_row_of_each_key(spark, put, deduplicate, expected):
     rows, delivery = read(spark, put("a.csv", ROWS), deduplicate=deduplicate, order_by="at, n")
-    assert rows == kept
+    assert rows == expected
     assert (delivery.rows, delivery.superseded, delivery.duplicates) == (5, 2, 0)
 
 

@@ -121,11 +121,11 @@ def test_location_accepts_paths_urls_and_patterns(spark, put, tmp_path):
     put("a b/one[1].csv", "id,name,n\na,x,1\n")
     put("a b/two.csv", "id,name,n\nb,y,2\n")
     folder = tmp_path / "a b"
-    first, both = [("a", "x", "1")], [("a", "x", "1"), ("b", "y", "2")]
+    first, all_rows = [("a", "x", "1")], [("a", "x", "1"), ("b", "y", "2")]
     assert rows_of(spark, folder / "one[1].csv") == first
     assert rows_of(spark, f"file://{folder}/one[1].csv") == first
     assert rows_of(spark, (folder / "one[1].csv").as_uri()) == first
-    assert rows_of(spark, folder / "*.csv") == both
+    assert rows_of(spark, folder / "*.csv") == all_rows
 
 
 def test_identical_rows_are_counted_and_collapsed(spark, put):

@@ -60,10 +60,10 @@ def versions(item: Dataset) -> list[int]:
 
 def test_parquet_is_loaded_without_keeping_it_in_memory(item, tmp_path, monkeypatch):
     item.given()
-    held = []
-    once_checked(monkeypatch, lambda: held.extend(held_in_memory(item.spark)))
+    cached = []
+    once_checked(monkeypatch, lambda: cached.extend(held_in_memory(item.spark)))
     status, _ = item.attempt(parquet(item, put(tmp_path / "a.parquet", CHECKED), at=DAY[0], run_id="one"))
-    assert (status, item.current(), held) == ("succeeded", CHECKED, [])
+    assert (status, item.current(), cached) == ("succeeded", CHECKED, [])
 
 
 @pytest.mark.parametrize(

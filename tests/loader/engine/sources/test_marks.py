@@ -98,7 +98,7 @@ class Table(Kept):
     def values(self) -> list[tuple]:
         return [(row["id"], row["v"]) for row in self.history()]
 
-    def kept(self) -> list[tuple]:
+    def current_values(self) -> list[tuple]:
         return [(row["id"], row["v"]) for row in self.current()]
 
 
@@ -126,7 +126,7 @@ def test_load_reads_rows_from_the_watermark_on(table):
     second = item.run(2, (1, "A", 4))
     assert (second["counts"]["rows"], second["window"]) == (2, {"from": {"at": shown(3)}, "to": {"at": shown(4)}})
     assert item.values() == [(1, "a"), (1, "A"), (2, "b"), (3, "c")]
-    assert item.kept() == [(1, "A"), (2, "b"), (3, "c")]
+    assert item.current_values() == [(1, "A"), (2, "b"), (3, "c")]
     assert (item.rows_read(3), item.mark(), len(item.values())) == (1, shown(4), 4)
     item.columns |= {"w": "string"}
     item.server.execute("ALTER TABLE marks.item ADD w text DEFAULT 'new'")
@@ -142,7 +142,7 @@ def test_a_run_that_dies_between_raw_and_history_loses_no_rows(table, monkeypatc
     assert (item.status, item.mark()) == ("failed", shown(2))
     item.sequence -= 1
     assert item.rows_read(3, (3, "c", 4)) == 3
-    assert (item.kept(), item.mark()) == ([(1, "A"), (2, "b"), (3, "c")], shown(4))
+    assert (item.current_values(), item.mark()) == ([(1, "A"), (2, "b"), (3, "c")], shown(4))
 
 
 @pytest.mark.nightly
@@ -152,9 +152,9 @@ def test_the_rows_of_a_reverted_run_are_read_again(table, policy):
     item.rows_read(1, (1, "a", 1), (2, "b", 2))
     item.rows_read(2, (1, "A", 3), (3, "c", 4))
     status, _ = item.perform_run(REVERT, item.revert_manifest("run-2", 2, later_runs=()))
-    assert (status, item.mark(), item.kept()) == ("succeeded", shown(2), [(1, "a"), (2, "b")])
+    assert (status, item.mark(), item.current_values()) == ("succeeded", shown(2), [(1, "a"), (2, "b")])
     assert item.rows_read(3) == 3
-    assert (item.mark(), item.kept()) == (shown(4), [(1, "A"), (2, "b"), (3, "c")])
+    assert (item.mark(), item.current_values()) == (shown(4), [(1, "A"), (2, "b"), (3, "c")])
     status, _ = item.perform_run(PRUNE, item.prune_manifest("2024-01-01"))
     assert (status, item.mark()) == ("succeeded", shown(4))
 
@@ -162,7 +162,7 @@ def test_the_rows_of_a_reverted_run_are_read_again(table, policy):
 def test_a_dataset_without_history_has_the_mark_in_rawcore(table):
     item = table(DELTA, historize=False)
     item.rows_read(1, (1, "a", 1), (2, "b", 2))
-    assert (item.rows_read(2, (1, "A", 3)), item.mark(), item.kept()) == (2, shown(3), [(1, "A"), (2, "b")])
+    assert (item.rows_read(2, (1, "A", 3)), item.mark(), item.current_values()) == (2, shown(3), [(1, "A"), (2, "b")])
 
 
 @pytest.mark.nightly
@@ -178,9 +178,9 @@ def test_key_list_and_rows_are_read_from_the_same_snapshot(table, monkeypatch):
     monkeypatch.setattr(raw_loads, "write_key_list", meanwhile)
     event = item.run(2, (3, "C", 4))
     assert (item.status, event["counts"]["rows"], event["counts"]["keys"]) == ("succeeded", 1, 2)
-    assert item.kept() == [(2, "b"), (3, "C")]
+    assert item.current_values() == [(2, "b"), (3, "C")]
     monkeypatch.undo()
-    assert (item.rows_read(3), item.kept()) == (1, [(3, "C")])
+    assert (item.rows_read(3), item.current_values()) == (1, [(3, "C")])
 
 
 def test_refused_load_does_not_move_the_mark(table):
@@ -226,4 +226,4 @@ def test_row_dated_in_the_future_is_loaded_and_does_not_move_the_mark(table):
     assert (first["window"]["to"], first["window"]["ahead"]) == ({"at": shown(2)}, {"at": 1})
     assert "1 row with at after" in first["warnings"][0]
     assert (item.rows_read(2, (2, "B", 3), (4, "d", 4)), item.mark()) == (3, shown(4))
-    assert item.kept() == [(1, "a"), (2, "B"), (4, "d"), (9, "far")]
+    assert item.current_values() == [(1, "a"), (2, "B"), (4, "d"), (9, "far")]

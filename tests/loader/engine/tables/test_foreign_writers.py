@@ -96,8 +96,8 @@ def test_foreign_deletes_before_and_during_a_comparison_are_respected_in_a_large
     is_open = history.frame().where("version_ended_at IS NULL")
     assert is_open.count() == is_open.select("id").distinct().count() == count
     assert is_open.where("v != CASE WHEN id % 2 = 1 THEN 'b' ELSE 'a' END").count() == 0
-    kept = [n for n in range(1, count, 2) if n % 7 != 3 and n % 11 != 5]
-    assert history.frame().where("version_ended_at IS NOT NULL").count() == len(kept)
+    changed_keys = [n for n in range(1, count, 2) if n % 7 != 3 and n % 11 != 5]
+    assert history.frame().where("version_ended_at IS NOT NULL").count() == len(changed_keys)
     assert item.table(item.rawcore_spec).frame().count() == count
 
 
@@ -323,13 +323,13 @@ def test_load_refuses_a_foreign_change_of_the_event_log_until_it_is_restored(fee
 @pytest.mark.nightly
 def test_load_refuses_a_missing_event_log(feed):
     log = event_log(feed)
-    kept = shutil.move(log.location, feed.folder / "kept")
+    backup = shutil.move(log.location, feed.folder / "kept")
     before = feed.history()
     status, event = feed.load(THIRD, at=DAY[2])
     assert (status, event["error"]["code"]) == ("failed", "EVENT_LOG_MISSING")
     assert (feed.history(), findings(feed)) == (before, ["EVENT_LOG_MISSING"])
     shutil.rmtree(log.location)
-    shutil.move(kept, log.location)
+    shutil.move(backup, log.location)
     log.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     status, event = feed.load(THIRD, at=DAY[2], run_id="again")
     assert status == "succeeded", event
@@ -373,12 +373,12 @@ def test_damaged_table_log_fails_only_its_own_dataset(spark, tmp_path, which):
     well.given((ROWS, DAY[0]))
     manifests = [dataset.manifest(dataset.deliver(CHANGED), at=DAY[1], run_id="both") for dataset in (hurt, well)]
     damage(hurt.table(getattr(hurt, which)))
-    both = replace(
+    both_loads = replace(
         manifests[0],
         raw=tuple(load for manifest in manifests for load in manifest.raw),
         rawcore=tuple(replace(load, sequence=2) for manifest in manifests for load in manifest.rawcore),
     )
-    status, events = hurt.attempt(both)
+    status, events = hurt.attempt(both_loads)
     assert status == "failed"
     assert finished(events, well.state.key)["status"] == "succeeded"
     error = finished(events, hurt.state.key)["error"]

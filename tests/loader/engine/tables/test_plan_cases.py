@@ -245,22 +245,22 @@ def compare(
     Keys rehashed ``anew`` must be digests, one for each former key.
     """
     new_rows = warehouse.rows(now.key)
-    pairs = {column.name: found_again(column, before, now) for column in before.columns}
+    pairs = {column.name: present_name(column, before, now) for column in before.columns}
     gone = {column.key for column in before.columns if pairs[column.name] is None}
     assert gone == dropped
     for old, new in pairs.items():
         if new in anew:
             assert all(re.fullmatch("[0-9a-f]{64}", row[new]) for row in new_rows)
             assert len({row[new] for row in new_rows}) == len({row[old] for row in rows})
-    kept = {old: new for old, new in pairs.items() if new is not None and new not in anew}
-    assert said(new_rows, kept.values()) == said(rows, kept)
-    fresh = {column.name for column in now.columns} - set(kept.values()) - anew
+    comparable = {old: new for old, new in pairs.items() if new is not None and new not in anew}
+    assert comparable_rows(new_rows, comparable.values()) == comparable_rows(rows, comparable)
+    fresh = {column.name for column in now.columns} - set(comparable.values()) - anew
     assert {row[name] for row in new_rows for name in fresh} <= {None}
     if not now.dropped:
         assert warehouse.spark.table(f"{warehouse.prefix}{now.qualified_name}").count() == len(rows)
 
 
-def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTable) -> str | None:
+def present_name(column: ObservedColumn, before: ObservedTable, now: ObservedTable) -> str | None:
     """Return the present name of a column, identified by stable key.
 
     A column replaced by one of another kind of type has lost its key, not its values.
@@ -271,7 +271,7 @@ def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTabl
     return next((own.name for own in now.columns if own.key == column.key), None)
 
 
-def said(rows: list[dict], names: Any) -> list[tuple]:
+def comparable_rows(rows: list[dict], names: Any) -> list[tuple]:
     """Return rows as sorted tuples of type-independent values."""
     return sorted((tuple(meaning(row[name]) for name in names) for row in rows), key=repr)
 

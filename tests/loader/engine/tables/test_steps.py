@@ -367,8 +367,8 @@ def test_a_new_table_in_the_place_of_a_dropped_one_is_empty(warehouse, items):
     assert warehouse.rows(new) == []
     assert plan_steps([new], warehouse.observed(new)) == ()
     assert warehouse.table(new).committed_sequence(new.key) == -1
-    (kept,) = (Path(warehouse.folder) / DROPPED_FOLDER).iterdir()
-    assert warehouse.spark.read.format("delta").load(str(kept)).count() == 2
+    (folder,) = (Path(warehouse.folder) / DROPPED_FOLDER).iterdir()
+    assert warehouse.spark.read.format("delta").load(str(folder)).count() == 2
 
 
 # --- observation and dry runs -----------------------------------------------------------------
@@ -405,14 +405,14 @@ def test_a_dry_run_shows_before_and_after_and_leaves_nothing_behind(warehouse, i
         DownstreamQuery("by_hand", "SELECT id FROM nowhere.at_all"),
     )
     after = DownstreamQuery("later", "SELECT b, t.id FROM steps_test.things t WHERE t.b <> 'steps_test.things'")
-    seen = dry_run_result(warehouse, warehouse.plan(wanted), *queries, after=(after,))
-    assert (seen["succeeded"], seen["error"]) == (True, None)
-    shown = seen["tables"][items.key]
+    result = dry_run_result(warehouse, warehouse.plan(wanted), *queries, after=(after,))
+    assert (result["succeeded"], result["error"]) == (True, None)
+    shown = result["tables"][items.key]
     assert (shown["before"]["name"], shown["after"]["name"]) == ("steps_test.items", "steps_test.things")
     assert (shown["before"]["rows"], shown["after"]["rows"]) == (2, 2)
     assert [(c["name"], c["type"]) for c in shown["after"]["columns"]][:2] == [("id", "bigint"), ("b", "string")]
     assert sorted(row[0] for row in shown["after"]["samples"]) == ["1", "2"]
-    assert {query["name"]: query["breaks"] for query in seen["queries"]} == {
+    assert {query["name"]: query["breaks"] for query in result["queries"]} == {
         "still": True,
         "by_hand": False,
         "later": False,
@@ -425,9 +425,9 @@ def test_a_dry_run_shows_before_and_after_and_leaves_nothing_behind(warehouse, i
 @pytest.mark.nightly
 def test_a_dry_run_masks_sensitive_values_before_and_after(warehouse, items):
     wanted = replace(items, columns=(column("id", "bigint"), column("renamed", of="a"), *items.columns[2:]))
-    seen = dry_run_result(warehouse, warehouse.plan(wanted), sensitive=(column("a").key,))
+    result = dry_run_result(warehouse, warehouse.plan(wanted), sensitive=(column("a").key,))
     for side in ("before", "after"):
-        shown = seen["tables"][items.key][side]
+        shown = result["tables"][items.key][side]
         at = [entry["key"] for entry in shown["columns"]].index(column("a").key)
         assert {row[at] for row in shown["samples"]} == {MASK}
         assert "b1" in {row[2] for row in shown["samples"]}
@@ -436,9 +436,9 @@ def test_a_dry_run_masks_sensitive_values_before_and_after(warehouse, items):
 def test_failed_dry_run_names_its_step_and_leaves_nothing_behind(warehouse, items):
     wanted = replace(items, columns=(column("id", "date"), *items.columns[1:]))
     version = warehouse.version(items)
-    seen = dry_run_result(warehouse, warehouse.plan(wanted))
-    assert (seen["succeeded"], seen["error"]["code"]) == (False, "CAST_FAILS")
-    assert seen["steps"][0]["status"] == "failed"
+    result = dry_run_result(warehouse, warehouse.plan(wanted))
+    assert (result["succeeded"], result["error"]["code"]) == (False, "CAST_FAILS")
+    assert result["steps"][0]["status"] == "failed"
     assert warehouse.version(items) == version
     assert list((Path(warehouse.folder) / dry_run.FOLDER).iterdir()) == []
 
@@ -536,12 +536,12 @@ def test_renames_and_widenings_of_a_million_rows_write_less_than_a_megabyte(ware
     rows.write.format("delta").mode("append").save(warehouse.table(spec).location)
     files = Path(warehouse.table(spec).location)
 
-    def held() -> int:
+    def disk_bytes() -> int:
         return sum(file.stat().st_size for file in files.rglob("*") if file.is_file())
 
-    before = held()
+    before = disk_bytes()
     wanted = replace(spec, name="lots", columns=(column("id", "bigint"), column("b", of="a"), column("a", of="b")))
     assert warehouse.run(warehouse.plan(wanted))
     assert before > 10_000_000
-    assert held() - before < 1_000_000
+    assert disk_bytes() - before < 1_000_000
     assert warehouse.table(spec).rows() == 1_000_000

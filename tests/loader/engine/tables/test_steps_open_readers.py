@@ -190,8 +190,8 @@ def test_drop_of_features_keeps_rows_and_keys_and_opens_the_table_to_all_readers
     rows, shape = warehouse.rows(swapped), structure(warehouse, swapped)
     assert [row["id"] for row in rows] == [1, 3]
     todo, version = opened(warehouse, swapped), warehouse.version(swapped)
-    seen = dry_run_result(warehouse, todo)
-    assert (seen["succeeded"], seen["error"], warehouse.version(swapped)) == (True, None, version)
+    result = dry_run_result(warehouse, todo)
+    assert (result["succeeded"], result["error"], warehouse.version(swapped)) == (True, None, version)
     assert warehouse.run(todo), warehouse.error
     assert (warehouse.rows(swapped), structure(warehouse, swapped)) == (rows, shape)
     assert stored_keys(warehouse, swapped) == {table_column.key for table_column in swapped.columns}

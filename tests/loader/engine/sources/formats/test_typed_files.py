@@ -360,8 +360,8 @@ def test_json_lines_keep_the_digits_of_a_value_inside_an_object(spark, put):
     delivery = read_delivery(spark, source_of(path, columns, "jsonl"))
     assert sorted(map(tuple, delivery.frame.collect()), key=str) == [("a", "12345678901234567890.10"), ("b", None)]
     delivery.release()
-    both = (*columns, DeliveredColumn("k-s", "s", "json"))
-    assert refused(spark, path, both, format_name="jsonl").code == "NO_SUCH_PATH"
+    columns_with_path = (*columns, DeliveredColumn("k-s", "s", "json"))
+    assert refused(spark, path, columns_with_path, format_name="jsonl").code == "NO_SUCH_PATH"
     path = put("b.jsonl", '{"id": "a", "s": {"p": 1}}\n{"id": "b", "s": 1}\n')
     refusal = refused(spark, path, columns, format_name="jsonl")
     assert (refusal.code, refusal.row) == ("BAD_JSON", 2)
