@@ -202,10 +202,10 @@ def warehouses(draw) -> tuple[DatasetState, ...]:
 @given(warehouses())
 def test_load_order_is_topological_and_independent_of_the_order_of_states(states):
     steps = planned(states)
-    seen: set[str] = set()
+    loaded: set[str] = set()
     for step in steps:
-        assert set(step.depends_on) <= seen
-        seen.add(step.dataset.key)
+        assert set(step.depends_on) <= loaded
+        loaded.add(step.dataset.key)
     assert names(planned(tuple(sorted(states, key=lambda dataset: dataset.key)))) == names(steps)
 
 

@@ -48,10 +48,10 @@ def test_earlier_hash_is_unknown_when_its_columns_are_gone_or_retyped():
 
 
 @given(st.lists(st.frozensets(st.sampled_from("abcde")), min_size=1, max_size=8))
-def test_each_column_set_that_was_ever_used_is_recorded_once(held):
+def test_each_column_set_that_was_ever_used_is_recorded_once(column_sets):
     noted = None
-    for keys in held:
+    for keys in column_sets:
         noted = hashed_notes(noted, hashed_set([(key, "string") for key in keys]))
     columns = hashed_over(noted, dict.fromkeys("abcde", "string"))
-    assert columns[0] == tuple(sorted(held[-1]))
-    assert sorted(columns) == sorted({tuple(sorted(keys)) for keys in held})
+    assert columns[0] == tuple(sorted(column_sets[-1]))
+    assert sorted(columns) == sorted({tuple(sorted(keys)) for keys in column_sets})

@@ -42,8 +42,8 @@ class Rows:
         return min(self.values, default=None)
 
     def split(self, name: str, limit: Value) -> Split:
-        kept = [value for value in self.values if value <= limit]
-        return Split(max(kept, default=None), len(self.values) - len(kept), len(self.values))
+        within = [value for value in self.values if value <= limit]
+        return Split(max(within, default=None), len(self.values) - len(within), len(self.values))
 
 
 def read(request: Reading, kind: str, *texts: str, zone: str = "UTC") -> Window:

@@ -62,7 +62,7 @@ def refused(request: Reading, highest: int) -> Refusal:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "kept"),
+    ("text", "kind", "expected"),
     [
         ("7", NUMBER, "7"),
         ("1E+3", NUMBER, "1000"),
@@ -75,9 +75,9 @@ def refused(request: Reading, highest: int) -> Refusal:
         (" 2024-01-01 12:00:00Z", INSTANT, "2024-01-01 12:00:00+00:00"),
     ],
 )
-def test_values_have_one_text_that_keeps_microseconds(text: str, kind: str, kept: str):
-    assert text_of(value_of(text, kind)) == kept
-    assert text_of(value_of(kept, kind)) == kept
+def test_values_have_one_text_that_keeps_microseconds(text: str, kind: str, expected: str):
+    assert text_of(value_of(text, kind)) == expected
+    assert text_of(value_of(expected, kind)) == expected
 
 
 def test_zoned_time_is_converted_to_the_zone_of_local_times():
