@@ -79,8 +79,8 @@ def test_columns_of_several_datasets_are_tagged_together(editor: Client, people:
     other = TargetColumnFactory(dataset=TargetDatasetFactory(name="office"), name="phone")
     keys = [str(other.key), str(people.columns.get(name="email").key)]
     preview = html_of(editor.post(EDIT, {"do": "add_tags", "key": keys, "tags": "gdpr", "preview": "yes"}))
-    seen = re.findall(r'name="seen" value="([^"]+)"', preview)
-    answer = editor.post(EDIT, {"do": "add_tags", "seen": seen, "tags": "gdpr", "save": "yes", "filters": "q=m"})
+    versions = re.findall(r'name="seen" value="([^"]+)"', preview)
+    answer = editor.post(EDIT, {"do": "add_tags", "seen": versions, "tags": "gdpr", "save": "yes", "filters": "q=m"})
     assert (answer.status_code, answer["Location"]) == (302, "/columns/?q=m")
     assert [row.tags for row in TargetColumn.objects.filter(key__in=keys).order_by("name")] == [
         ["contact", "gdpr"],
@@ -94,8 +94,8 @@ def test_columns_of_other_schemas_than_the_users_are_refused(people: TargetDatas
     client, column = signed_in(user), people.columns.get(name="email")
     preview = html_of(client.post(EDIT, {"do": "owner", "key": str(column.key), "owner": "eve", "preview": "yes"}))
     assert "needs the editor role there, which eve does not have" in preview
-    seen = f"{column.key}:{column.version}"
-    answer = client.post(EDIT, {"do": "owner", "seen": seen, "owner": "eve", "save": "yes"})
+    version = f"{column.key}:{column.version}"
+    answer = client.post(EDIT, {"do": "owner", "seen": version, "owner": "eve", "save": "yes"})
     column.refresh_from_db()
     assert (answer.status_code, column.owner) == (409, "hr")
 

@@ -197,10 +197,10 @@ def test_waiting_read_reports_a_missing_worker_and_keeps_polling(reader: Client,
 
 def test_poll_of_an_unchanged_read_returns_no_content(reader: Client, read: ReadRequest):
     WorkerFactory()
-    seen = re.search(r"seen=([\w-]+)", html_of(reader.get(f"/reads/{read.pk}/")))[1]
-    assert reader.get(f"/reads/{read.pk}/?seen={seen}").status_code == 204
+    state = re.search(r"seen=([\w-]+)", html_of(reader.get(f"/reads/{read.pk}/")))[1]
+    assert reader.get(f"/reads/{read.pk}/?seen={state}").status_code == 204
     ReadRequest.objects.update(status="running")
-    assert "Reading" in html_of(reader.get(f"/reads/{read.pk}/?seen={seen}"))
+    assert "Reading" in html_of(reader.get(f"/reads/{read.pk}/?seen={state}"))
 
 
 def test_waiting_read_stops_polling_after_90_seconds(reader: Client, read: ReadRequest):

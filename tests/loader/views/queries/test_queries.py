@@ -84,9 +84,9 @@ def test_tree_has_schemas_tables_columns_and_what_contains_a_text(reader: Client
     assert 'hx-get="/sql/tree/?schema=rawcore"' in read(reader, "/sql/tree/")
     assert f'data-insert="{AIRPORT}"' in read(reader, "/sql/tree/?schema=rawcore")
     assert 'data-insert="elevation"' in read(reader, f"/sql/tree/?table={AIRPORT}")
-    found = read(reader, "/sql/tree/?find=AIR_airport")
-    assert f'data-insert="{AIRPORT}"' in found
-    assert 'data-insert="elevation"' not in found
+    tree = read(reader, "/sql/tree/?find=AIR_airport")
+    assert f'data-insert="{AIRPORT}"' in tree
+    assert 'data-insert="elevation"' not in tree
     assert 'data-insert="elevation"' in read(reader, "/sql/tree/?find=ELEV")
 
 

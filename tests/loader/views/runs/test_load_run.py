@@ -56,19 +56,19 @@ def test_page_of_an_active_run_polls_for_changes(reader: Client, warehouse: Targ
 
 def test_live_part_is_sent_only_after_a_change(reader: Client, warehouse: TargetDataset):
     WorkerFactory()
-    seen = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
-    assert reader.get(f"/load-runs/busy/live/?seen={seen}").status_code == 204
+    state = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
+    assert reader.get(f"/load-runs/busy/live/?seen={state}").status_code == 204
     RunEventFactory(run=LoadRun.objects.get(run_id="busy"), message="something new")
-    answer = reader.get(f"/load-runs/busy/live/?seen={seen}")
+    answer = reader.get(f"/load-runs/busy/live/?seen={state}")
     assert answer.status_code == 200
     assert "something new" in html_of(answer)
     assert "<html" not in html_of(answer)
 
 
 def test_live_part_of_a_finished_run_stops_polling(reader: Client, warehouse: TargetDataset):
-    seen = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
+    state = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
     LoadRun.objects.filter(run_id="busy").update(status="succeeded", finished_at=timezone.now())
-    answer = reader.get(f"/load-runs/busy/live/?seen={seen}")
+    answer = reader.get(f"/load-runs/busy/live/?seen={state}")
     assert answer.status_code == 200
     assert "every 1s" not in html_of(answer)
 
@@ -189,7 +189,7 @@ def test_live_part_keeps_the_current_page(reader: Client, large: LoadRun):
 
 def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: TargetDataset):
     WorkerFactory()
-    seen = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
+    state = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
     run = LoadRun.objects.get(run_id="busy")
     row = run.datasets.get(status="queued")
     for change in (
@@ -202,10 +202,10 @@ def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: 
         lambda: Worker.objects.all().delete(),
     ):
         change()
-        answer = reader.get(f"/load-runs/busy/live/?seen={seen}")
+        answer = reader.get(f"/load-runs/busy/live/?seen={state}")
         assert answer.status_code == 200
-        seen = re.search(r"seen=(\w+)", html_of(answer))[1]
-        assert reader.get(f"/load-runs/busy/live/?seen={seen}").status_code == 204
+        state = re.search(r"seen=(\w+)", html_of(answer))[1]
+        assert reader.get(f"/load-runs/busy/live/?seen={state}").status_code == 204
 
 
 @pytest.mark.parametrize(

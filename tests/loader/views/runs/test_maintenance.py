@@ -104,11 +104,11 @@ def test_storage_page_shows_the_newest_measure_with_its_time(operator: Client, a
 def test_the_storage_page_of_a_raw_dataset_shows_its_deliveries(operator: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_deliveries=2)
-    kept = {"rows": 12, "bytes": 4096}
+    sizes = {"rows": 12, "bytes": 4096}
     listed = [
-        {"run_id": "r2", "loaded_at": "2024-01-02T03:00:00+00:00", "removed": False, **kept},
-        {"run_id": "r1", "loaded_at": "2024-01-01T03:00:00+00:00", "removed": False, **kept},
-        {"run_id": "r0", "loaded_at": "2023-12-31T03:00:00+00:00", "removed": True, **kept},
+        {"run_id": "r2", "loaded_at": "2024-01-02T03:00:00+00:00", "removed": False, **sizes},
+        {"run_id": "r1", "loaded_at": "2024-01-01T03:00:00+00:00", "removed": False, **sizes},
+        {"run_id": "r0", "loaded_at": "2023-12-31T03:00:00+00:00", "removed": True, **sizes},
     ]
     table = {"deliveries": 2, "deliveries_removed": 1, "deliveries_listed": listed}
     run = LoadRunFactory(run_id="v1", kind="vacuum", details={"asked": {"dry_run": False}, "tables": {str(raw): table}})
