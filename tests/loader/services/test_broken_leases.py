@@ -116,11 +116,11 @@ def test_breaking_a_lease_requires_permission_and_a_reason(airports, olga):
 
 def test_breaking_a_lease_with_a_new_holder_is_refused(airports, olga):
     claimed()
-    seen = a_lease()
+    former_lease = a_lease()
     broken(olga)
     again = claimed()
     with pytest.raises(Refusal) as error:
-        broken(olga, lease=seen)
+        broken(olga, lease=former_lease)
     assert (error.value.code, "load run busy has it" in error.value.message) == ("LEASE_MOVED", True)
     assert again.heartbeat() == "running"
 

@@ -187,10 +187,10 @@ def test_cancel_ends_a_queued_run_and_marks_a_running_run_as_cancelling(airports
 def test_sweeper_ends_silent_runs_with_their_datasets_and_ignores_others(airports, sent):
     silent, alive = (request_load_run(wake_worker=False).run for _ in range(2))
     for run in (silent, alive):
-        held = attempt_of(claim(run_pk=run.pk, worker="w"))
-        rows = list(held.prepare(steps=load_runs.plan_load(Scope()).steps))
-        held.dataset(rows[0], "succeeded")
-        held.dataset(rows[1], "running")
+        attempt = attempt_of(claim(run_pk=run.pk, worker="w"))
+        rows = list(attempt.prepare(steps=load_runs.plan_load(Scope()).steps))
+        attempt.dataset(rows[0], "succeeded")
+        attempt.dataset(rows[1], "running")
     LoadRun.objects.filter(pk=silent.pk).update(heartbeat_at=timezone.now() - timedelta(minutes=1))
     assert [job.pk for job in sweep().lost] == [silent.pk]
     silent.refresh_from_db()
@@ -222,8 +222,8 @@ def test_run_of_a_dead_local_worker_process_is_lost_at_once(airports):
     gone = subprocess.Popen(["true"])
     gone.wait()
     names = [f"{gethostname()}:{gone.pid}", f"elsewhere:{gone.pid}", process_name(), "w"]
-    held = {name: claim(run_pk=request_load_run(wake_worker=False).run.pk, worker=name) for name in names}
-    assert [job.pk for job in mark_lost()] == [held[names[0]].pk]
+    jobs = {name: claim(run_pk=request_load_run(wake_worker=False).run.pk, worker=name) for name in names}
+    assert [job.pk for job in mark_lost()] == [jobs[names[0]].pk]
 
 
 def test_cancelling_run_of_a_silent_worker_is_marked_lost(airports):
@@ -333,8 +333,8 @@ def test_full_or_since_choice_is_stored_and_replaced_by_a_newer_one(airports, se
 def test_repeated_run_cannot_change_its_start_after_all_sources_were_read(airports, sent, given):
     SourceDataset.objects.filter(name__in=["airport", "route"]).update(intake={"watermark": ["icao"]})
     run = request_load_run(run_id="r", since="5", wake_worker=False).run
-    held = claim(run_pk=run.pk, worker="w")
-    attempt_of(held).prepare(steps=plan_load(Scope.from_json(held.scope)).steps)
+    claimed = claim(run_pk=run.pk, worker="w")
+    attempt_of(claimed).prepare(steps=plan_load(Scope.from_json(claimed.scope)).steps)
     raw = run.datasets.filter(kind="raw")
     raw.filter(qualified_name="raw.raw_air_airport").update(status="succeeded")
     LoadRun.objects.update(status="failed")

@@ -343,8 +343,10 @@ def attempts_steps():
 
 
 def test_concurrent_runs_get_different_sequences_for_the_same_dataset(airports, in_threads):
-    held = [attempt_of(claim(run_pk=queued().pk, worker="w")) for _ in range(4)]
-    results = in_threads(*(lambda attempt=attempt: attempt.prepare(steps=attempts_steps()) for attempt in held))
+    attempts_of_runs = [attempt_of(claim(run_pk=queued().pk, worker="w")) for _ in range(4)]
+    results = in_threads(
+        *(lambda attempt=attempt: attempt.prepare(steps=attempts_steps()) for attempt in attempts_of_runs)
+    )
     for name in ("rawcore.rc_air_airport", "rawcore.rc_net_route"):
         numbers = sorted(r.sequence for rows in results for r in rows.values() if r.qualified_name == name)
         assert numbers == [1, 2, 3, 4]
@@ -352,18 +354,18 @@ def test_concurrent_runs_get_different_sequences_for_the_same_dataset(airports, 
 
 def test_sequence_assignment_is_retried_after_a_concurrent_one(airports, monkeypatch):
     run = queued()
-    held = attempt_of(claim(run_pk=run.pk, worker="w"))
+    first_attempt = attempt_of(claim(run_pk=run.pk, worker="w"))
     other = attempt_of(claim(run_pk=queued().pk, worker="w"))
     other.prepare(steps=attempts_steps())
-    seen, newest = [], attempts._newest_sequences
+    queries, newest = [], attempts._newest_sequences
 
     def stale(keys):
-        seen.append(keys)
-        return {} if len(seen) == 1 else newest(keys)
+        queries.append(keys)
+        return {} if len(queries) == 1 else newest(keys)
 
     monkeypatch.setattr(attempts, "_newest_sequences", stale)
-    rows = held.prepare(steps=attempts_steps())
-    assert len(seen) == 2
+    rows = first_attempt.prepare(steps=attempts_steps())
+    assert len(queries) == 2
     assert {dataset.sequence for dataset in rows.values()} == {None, 2}
 
 

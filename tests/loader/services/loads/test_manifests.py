@@ -37,9 +37,9 @@ AT = datetime(2024, 5, 1, tzinfo=UTC)
 
 def manifest(**arguments) -> LoadManifest:
     run = request_load_run(load_timestamp=AT, wake_worker=False, **arguments).run
-    held = claim(run_pk=run.pk, worker="w")
-    plan = plan_load(Scope.from_json(held.scope))
-    return load_manifest(run=held, plan=plan, rows=attempt_of(held).prepare(steps=plan.steps))
+    claimed = claim(run_pk=run.pk, worker="w")
+    plan = plan_load(Scope.from_json(claimed.scope))
+    return load_manifest(run=claimed, plan=plan, rows=attempt_of(claimed).prepare(steps=plan.steps))
 
 
 def test_manifest_survives_a_json_round_trip(airports):

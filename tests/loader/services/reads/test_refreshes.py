@@ -65,8 +65,8 @@ def test_lost_worker_creates_no_report(keys, editor, runner, monkeypatch):
 
 def test_a_command_observes_in_its_own_process_where_no_worker_is_alive(keys, make_runner, monkeypatch, script):
     monkeypatch.setattr(waiting, "Runner", lambda holder: make_runner(holder))
-    seen = refresh_now(environment=current_environment(), keys=keys)
-    assert seen.asked == set(keys)
+    refresh = refresh_now(environment=current_environment(), keys=keys)
+    assert refresh.asked == set(keys)
     assert len(script.seen("observe")) == 1
 
 

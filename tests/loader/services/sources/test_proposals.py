@@ -62,7 +62,7 @@ def deliver(landing: Path, *rows: str) -> None:
     (landing / "orders.csv").write_text("\n".join(rows) + "\n")
 
 
-def seen(*columns: str | tuple[str, str]) -> list[ObservedColumn]:
+def observed_columns(*columns: str | tuple[str, str]) -> list[ObservedColumn]:
     """Return observed columns: names, or names with declared types."""
     return [
         ObservedColumn(item) if isinstance(item, str) else ObservedColumn(item[0], parse(item[1]), declared=True)
@@ -71,7 +71,7 @@ def seen(*columns: str | tuple[str, str]) -> list[ObservedColumn]:
 
 
 def proposed(source: SourceDataset, *columns: str | tuple[str, str], **how: object) -> SourceProposal | None:
-    return observe_schema(source=source, columns=seen(*columns), **how)
+    return observe_schema(source=source, columns=observed_columns(*columns), **how)
 
 
 def ids(proposal: SourceProposal) -> list[str]:
@@ -221,7 +221,7 @@ def test_gone_and_new_column_are_accepted_as_a_rename(orders: SourceDataset, ada
 
 
 def test_rename_found_by_values_is_kept_by_a_check_without_values(orders: SourceDataset):
-    columns = [*seen("order_no", "amount"), ObservedColumn("buyer", same_as=(("customer", 1841, 1949),))]
+    columns = [*observed_columns("order_no", "amount"), ObservedColumn("buyer", same_as=(("customer", 1841, 1949),))]
     first = observe_schema(source=orders, columns=columns)
     (change,) = first.schema_changes
     assert (change.id, change.score) == ("renamed:customer>buyer", 0.94)
