@@ -56,8 +56,8 @@ def test_fivetran_sender_writes_tables_through_to_history_and_rawcore(installati
         write_history(installation, sender)
         write_rows(installation, sender)
     assert installation.run("check_history", "--local").returncode == 0
-    kept = installation.folder / "landing" / "history-batches"
-    assert [path for path in kept.rglob("*") if path.is_file()] == []
+    batches = installation.folder / "landing" / "history-batches"
+    assert [path for path in batches.rglob("*") if path.is_file()] == []
 
 
 def write_history(installation: Installation, sender: Sender) -> None:

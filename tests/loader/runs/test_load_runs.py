@@ -156,8 +156,8 @@ def test_demo_loads_other_releases_with_the_expected_counts(tmp_path):
     assert "on serving.departure_board is blocked" in done.stderr
     assert "│ Berlin Brandenburg Airport              │ 2021-09-26 00:00:00+00   │ NULL" in done.stderr
 
-    seen = manage(folder, "drift", "--local", "--json")
-    drifted = [entry for entry in json.loads(seen.stdout)["datasets"] if entry["status"] != "in_sync"]
+    drift = manage(folder, "drift", "--local", "--json")
+    drifted = [entry for entry in json.loads(drift.stdout)["datasets"] if entry["status"] != "in_sync"]
     column = {"table": "serving.airports", "what": "column_unexpected", "column": "remark", "observed": "string"}
     assert [(entry["dataset"], entry["differences"]) for entry in drifted] == [("serving.airports", [column])]
 

@@ -106,8 +106,8 @@ def test_batch_revert_and_prune_are_recorded_without_findings(shop: Installation
         assert shop.run("check_history").returncode == 0
 
     # Without a worker, the command prunes in its own process.
-    kept = ("--ended-before", "2024-01-04", "--reason", "kept for a day")
-    code, pruned = run(shop, "prune_history", item, *kept, "--local")
+    arguments = ("--ended-before", "2024-01-04", "--reason", "kept for a day")
+    code, pruned = run(shop, "prune_history", item, *arguments, "--local")
     assert (code, pruned["datasets"][0]["counts"]) == (0, {"versions": 2, "open": 2, "removed": 1})
 
     assert recorded(shop) == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]

@@ -78,8 +78,8 @@ def is_loading(shop: Installation) -> bool:
 
 def test_second_local_load_at_the_same_time_is_refused(shop):
     shop.deliver(item=MANY)
-    both = [shop.start("load", "--local", "--run-id", name) for name in ("one", "two")]
-    codes = {code: err for code, _, err in map(ended, both)}
+    loads = [shop.start("load", "--local", "--run-id", name) for name in ("one", "two")]
+    codes = {code: err for code, _, err in map(ended, loads)}
     assert sorted(codes) == [0, 1], codes
     assert "is in use by" in codes[1]
     assert "Traceback" not in codes[1]
