@@ -289,8 +289,8 @@ def main() -> None:
         emit("ready", pid=os.getpid(), seconds=0.0)
     for line in sys.stdin:
         request = json.loads(line)
-        with SCRIPT.with_suffix(".log").open("a") as seen:
-            seen.write(json.dumps({**request, "pid": os.getpid()}) + "\n")
+        with SCRIPT.with_suffix(".log").open("a") as log:
+            log.write(json.dumps({**request, "pid": os.getpid()}) + "\n")
         if request["kind"] == "cancel":
             CANCELED.get(request["id"], threading.Event()).set()
         elif request["kind"] != "ping" or not script().get("ignore_ping"):

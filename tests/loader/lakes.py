@@ -64,7 +64,7 @@ class Lake(Kept):
         marks = marks_in(self.table(self.history_spec).newest_run_commit().notes)
         return marks[self.raw_state.key].values["n"] if marks else None
 
-    def kept(self) -> list[tuple]:
+    def current_values(self) -> list[tuple]:
         return [(row["id"], row["v"]) for row in self.current()]
 
     def delete(self, *keys: int) -> None:

@@ -20,8 +20,8 @@ PUT_ASIDE = ("DATABASE_URL", "CELERY_BROKER_URL", "DJANGO_SETTINGS_MODULE")
 
 def environment(folder: Path) -> dict[str, str]:
     """Return the environment variables of an embedded installation in ``folder``."""
-    kept = {name: value for name, value in os.environ.items() if name not in PUT_ASIDE}
-    return kept | {"ELEVATA_DATA_DIR": str(folder)}
+    variables = {name: value for name, value in os.environ.items() if name not in PUT_ASIDE}
+    return variables | {"ELEVATA_DATA_DIR": str(folder)}
 
 
 def start(folder: Path, *arguments: str, output=subprocess.PIPE) -> subprocess.Popen:

@@ -47,11 +47,11 @@ def test_prune_archives_rows_in_the_warehouse_unless_archive_is_false(
     body = {"dataset": str(airport.key), "ended_before": "2024-01-31", "changelog_message": "old"}
     assert post(operator, "history-prunes", **body).status_code == 202
     assert post(operator, "history-prunes", **body, archive=False).status_code == 202
-    kept, gone = (run.details["asked"] for run in LoadRun.objects.order_by("pk"))
-    assert kept["archive"] == f"{settings.WAREHOUSE}/.archive/{airport.history.key}"
-    assert (kept["ended_before"], gone["archive"]) == ("2024-01-31T00:00:00+00:00", None)
-    both = post(operator, "history-prunes", **body, older_than_days=3)
-    assert (both.status_code, both.json()["code"]) == (422, "NO_DATE")
+    with_archive, without_archive = (run.details["asked"] for run in LoadRun.objects.order_by("pk"))
+    assert with_archive["archive"] == f"{settings.WAREHOUSE}/.archive/{airport.history.key}"
+    assert (with_archive["ended_before"], without_archive["archive"]) == ("2024-01-31T00:00:00+00:00", None)
+    response = post(operator, "history-prunes", **body, older_than_days=3)
+    assert (response.status_code, response.json()["code"]) == (422, "NO_DATE")
 
 
 def test_prune_repeated_with_one_idempotency_key_queues_one_run(operator: Client, airport: TargetDataset):

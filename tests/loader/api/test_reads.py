@@ -45,8 +45,8 @@ def answered(client: Client, dataset: TargetDataset, answer: dict, kind: str = "
     return f"/api/v1/reads/{asked.json()['id']}/"
 
 
-def end(read: int, status: str = "succeeded", **said: Any) -> None:
-    ReadRequest.objects.filter(pk=read).update(status=status, finished_at=timezone.now(), **said)
+def end(read: int, status: str = "succeeded", **fields: Any) -> None:
+    ReadRequest.objects.filter(pk=read).update(status=status, finished_at=timezone.now(), **fields)
 
 
 def lines(answer: HttpResponse) -> list[dict]:

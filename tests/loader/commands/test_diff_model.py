@@ -47,8 +47,8 @@ def test_another_select_is_read_from_a_file(board, script, tmp_path):
     path = tmp_path / "new.sql"
     path.write_text(f"{SELECT} WHERE icao > 'ED'")
     run("bizcore.board", "--select", str(path), "--local")
-    (seen,) = script.seen("read")
-    assert seen["body"]["arguments"]["text"] == path.read_text()
+    (request,) = script.seen("read")
+    assert request["body"]["arguments"]["text"] == path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def test_the_second_delivery_differs_by_exactly_the_given_shares(tmp_path, forma
     assert code == 0
     assert "30 deleted, 70 updated, 100 unchanged, 130 inserted" in out
     first, second = (rows(tmp_path / name / f"rows.{format}") for name in ("initial", "incremental"))
-    kept = first.keys() & second.keys()
-    assert (len(first), len(second), len(first.keys() - kept), len(second.keys() - kept)) == (200, 300, 30, 130)
-    assert sum(first[key] != second[key] for key in kept) == 70
+    common = first.keys() & second.keys()
+    assert (len(first), len(second), len(first.keys() - common), len(second.keys() - common)) == (200, 300, 30, 130)
+    assert sum(first[key] != second[key] for key in common) == 70
 
 
 def test_both_formats_hold_the_same_rows(tmp_path):

@@ -40,8 +40,8 @@ def lines_of(runner) -> list[dict]:
     return [json.loads(line) for line in text_of(runner).splitlines()]
 
 
-def ask(runner, script, **told) -> None:
-    script.tell(**told)
+def ask(runner, script, **instructions) -> None:
+    script.tell(**instructions)
     finished(runner.request("observe", OBSERVE))
 
 
@@ -244,8 +244,8 @@ def test_log_file_is_rotated_when_it_exceeds_its_size(runner, script, monkeypatc
     for number in range(3):
         ask(runner, script, print=[JAVA.format("WARN", f"{number} " + "x" * 100)])
     runner.close()
-    kept: list[Path] = sorted(runner.log_file.parent.iterdir())
-    assert [path.name for path in kept] == ["runner.log", "runner.log.1"]
+    files: list[Path] = sorted(runner.log_file.parent.iterdir())
+    assert [path.name for path in files] == ["runner.log", "runner.log.1"]
 
 
 def test_closed_runner_leaves_no_output_thread(runner, script):

@@ -70,8 +70,8 @@ def test_sample_reads_the_first_rows_and_states_their_number(tmp_path: Path):
 def test_empty_csv_fields_are_null_unless_empty_is_null_is_false(tmp_path: Path):
     content = 'a,b\n1,\n2,""\n3,x\n'
     assert [c.nulls for c in sampled(tmp_path / "a.csv", content).columns] == [0, 2]
-    kept = sampled(tmp_path / "a.csv", content, options={"empty_is_null": False})
-    assert [c.nulls for c in kept.columns] == [0, 1]
+    sample = sampled(tmp_path / "a.csv", content, options={"empty_is_null": False})
+    assert [c.nulls for c in sample.columns] == [0, 1]
 
 
 def test_quotes_can_be_switched_off(tmp_path: Path):
@@ -586,13 +586,13 @@ def test_delivery_signature_changes_if_a_file_is_written_or_added(exports: Path)
     def signature() -> str:
         return delivery_at(exports / "orders_*.csv", roots(exports)).signature
 
-    seen = [signature(), signature()]
+    signatures = [signature(), signature()]
     (exports / "orders_2.csv").write_text("id\n1\n2\n")
-    seen.append(signature())
+    signatures.append(signature())
     (exports / "orders_5.csv").write_text("id\n1\n")
-    seen.append(signature())
-    assert seen[0] == seen[1]
-    assert len({*seen}) == 3
+    signatures.append(signature())
+    assert signatures[0] == signatures[1]
+    assert len({*signatures}) == 3
 
 
 def test_within_refuses_an_action_that_exceeds_its_time():

@@ -74,8 +74,8 @@ def test_json_column_path_reads_a_nested_value():
     text = '[{"a": {"b": {"c": 1.0}, "d": 2}}, {"a": null}, {"a": {}}, {"a.d": 3}]'
     rows = [values for _, values in records("json", text, wanted=("a.b.c", "a.d"))]
     assert rows == [{"a.b.c": "1.0", "a.d": "2"}, {"a.b.c": None, "a.d": None}, {}, {"a.d": "3"}]
-    both = records("json", '[{"a": {"d": 2}}]', wanted=("a", "a.d"))
-    assert both == [(1, {"a": '{"d":2}', "a.d": "2"})]
+    records_with_path = records("json", '[{"a": {"d": 2}}]', wanted=("a", "a.d"))
+    assert records_with_path == [(1, {"a": '{"d":2}', "a.d": "2"})]
 
 
 def test_a_path_into_a_list_is_refused_with_its_record():
