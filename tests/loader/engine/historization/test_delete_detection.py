@@ -35,7 +35,7 @@ def lake(spark, tmp_path):
     return make
 
 
-def deleted(item: Lake) -> list[tuple]:
+def deleted_versions(item: Lake) -> list[tuple]:
     return [(row["id"], row["ended"], row["closed_by"]) for row in item.history() if row["state"] == "deleted"]
 
 
@@ -55,7 +55,7 @@ def test_window_detection_closes_absent_keys_of_the_window_and_keeps_older_keys(
     item.delete(1, 2, 3)
     item.run(2, (5, "e", 10))
     assert item.status == "succeeded", item.events
-    assert (item.current_values(), deleted(item)) == (
+    assert (item.current_values(), deleted_versions(item)) == (
         [(1, "a"), (4, "d"), (5, "e")],
         [(2, DAY[2], "run-2"), (3, DAY[2], "run-2")],
     )
@@ -84,7 +84,7 @@ def test_a_key_list_closes_keys_of_any_age_in_the_commit_of_the_delta(lake):
     item.delete(1)
     event = item.run(2, (3, "C", 10))
     assert (event["counts"]["rows"], event["counts"]["keys"]) == (1, 2)
-    assert (item.current_values(), deleted(item)) == ([(2, "b"), (3, "C")], [(1, DAY[2], "run-2")])
+    assert (item.current_values(), deleted_versions(item)) == ([(2, "b"), (3, "C")], [(1, DAY[2], "run-2")])
     assert item.table(item.history_spec).version() == before + 1
     assert (item.mark(), len(key_lists(item))) == ("10", 1)
 

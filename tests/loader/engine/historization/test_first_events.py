@@ -24,7 +24,7 @@ POLICIES = {
 BY_DAY = ("feed", "tombstones")
 
 
-def drawn(seed: int, *, keys: int = 30, count: int = 400) -> list[dict]:
+def random_rows(seed: int, *, keys: int = 30, count: int = 400) -> list[dict]:
     """Return rows with few values, often equal to those of neighbours; some repeated, some beside a delete."""
     chance, rows = random.Random(seed), {}
     for _ in range(count):
@@ -39,8 +39,8 @@ def drawn(seed: int, *, keys: int = 30, count: int = 400) -> list[dict]:
 )
 def test_first_and_second_feed_batches_give_the_history_of_the_reference(spark, tmp_path, policy):
     engines = EnginePair(spark, tmp_path, policy, COLUMNS | {"t": "bigint"})
-    assert engines.apply(batch(1, drawn(1)))
-    later = [row | {"t": row["t"] + 60} for row in drawn(2, keys=40, count=100)]
+    assert engines.apply(batch(1, random_rows(1)))
+    later = [row | {"t": row["t"] + 60} for row in random_rows(2, keys=40, count=100)]
     assert engines.apply(batch(2, later))
 
 
@@ -56,7 +56,7 @@ def test_first_batch_counts_equal_those_of_the_fold(spark, tmp_path, monkeypatch
         if name == "folded":
             monkeypatch.setattr("loader.engine.historization.events.event_batches.compares_rows", lambda _: False)
         (tmp_path / name).mkdir()
-        EnginePair(spark, tmp_path / name, FEED, COLUMNS | {"t": "bigint"}).apply(batch(1, drawn(3)))
+        EnginePair(spark, tmp_path / name, FEED, COLUMNS | {"t": "bigint"}).apply(batch(1, random_rows(3)))
     compared, folded = counts
     assert compared == folded
     assert compared["duplicates"] == 20

@@ -57,7 +57,7 @@ KEYS = ("id", "part")
 
 
 @pytest.fixture
-def never_the_general_way(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def refuse_general_load(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def begin() -> None:
         def read(*_: Any, **__: Any) -> None:
             raise AssertionError("the general way was taken")
@@ -105,7 +105,7 @@ def loads(dataset: Dataset, deliveries: list[list[dict[str, Any]]], **options: A
     ],
 )
 def test_small_load_writes_the_tables_of_the_general_load(
-    spark, tmp_path: Path, name: str, described: dict[str, Any], never_the_general_way: Callable[[], None]
+    spark, tmp_path: Path, name: str, described: dict[str, Any], refuse_general_load: Callable[[], None]
 ):
     described = {"columns": COLUMNS, "keys": KEYS[:1]} | described
     general = Dataset(spark, tmp_path / "general", name, **described)
@@ -113,7 +113,7 @@ def test_small_load_writes_the_tables_of_the_general_load(
     general.folder.mkdir()
     small.folder.mkdir()
     expected = loads(general, DELIVERIES)
-    never_the_general_way()
+    refuse_general_load()
     assert loads(small, DELIVERIES, small_rows=SMALL) == expected
     assert content(small) == content(general)
 

@@ -110,11 +110,11 @@ def test_a_view_is_compared_with_that_of_another_environment_without_masked_colu
     query = "SELECT mail, lower(name) AS loud, concat('+', city) AS sum FROM people WHERE mail <> 'eve@x'"
     arguments = {"by": "environments", "base": "prod", "warehouse": item.warehouse}
     other = (*beneath, replace(there, query=query))
-    asked = replace(manifest, kind="compare", table=view, arguments=arguments, other_sources=other)
-    difference = read(item.spark, item.warehouse, asked, "compare")["difference"]
+    read_arguments = replace(manifest, kind="compare", table=view, arguments=arguments, other_sources=other)
+    difference = read(item.spark, item.warehouse, read_arguments, "compare")["difference"]
     assert difference["rows"] == {"added": 1, "changed": 2, "gone": 0, "same": 0}
     assert difference["columns"]["left_out"] == ["loud"]
-    by_rows = replace(asked, arguments=arguments | {"whole_rows": True})
+    by_rows = replace(read_arguments, arguments=arguments | {"whole_rows": True})
     row_difference = read(item.spark, item.warehouse, by_rows, "compare")["difference"]
     assert row_difference["rows"] == {"added": 3, "changed": 0, "gone": 2, "same": 0}
 

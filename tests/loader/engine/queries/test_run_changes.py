@@ -50,7 +50,7 @@ def test_run_changes_are_inserts_updates_deletes_and_returns(spark, tmp_path, po
     assert changes_of("run-3", find="B2") == [("R", None, "b2")]
     assert changes_of("nowhere") == []
 
-    def exported(run: str, **more: object) -> list[tuple]:
+    def exported_changes(run: str, **more: object) -> list[tuple]:
         arguments = {"run_id": run, "path": str(tmp_path / "changes.csv"), **more}
         arguments |= {"tombstone": HistoryPolicy.from_dict(policy).label(DELETED)} if policy else {}
         answer = read(spark, item.warehouse, ReadManifest("export", item.history_spec, arguments=arguments), "export")
@@ -58,6 +58,6 @@ def test_run_changes_are_inserts_updates_deletes_and_returns(spark, tmp_path, po
         assert answer["exported"] == len(rows)
         return [(row["op"], row["before.v"] or None, row["after.v"] or None) for row in rows]
 
-    assert [exported(f"run-{run}") == changes_of(f"run-{run}") for run in (1, 2, 3)] == [True] * 3
-    assert exported("run-3", op="R") == [("R", None, "b2")]
-    assert exported("run-2", sort="v", descending=True) == [("D", "b", None), ("U", "a", "A")]
+    assert [exported_changes(f"run-{run}") == changes_of(f"run-{run}") for run in (1, 2, 3)] == [True] * 3
+    assert exported_changes("run-3", op="R") == [("R", None, "b2")]
+    assert exported_changes("run-2", sort="v", descending=True) == [("D", "b", None), ("U", "a", "A")]

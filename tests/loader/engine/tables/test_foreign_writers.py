@@ -217,7 +217,7 @@ def test_wrong_checksum_file_leads_to_no_duplicate_rows(item, spark, damage, whi
 # --- tables changed since the newest run ---------------------------------------------------------
 
 
-def applied(item: Dataset, sequence: int, rows: list[dict], at: str) -> tuple[str, dict]:
+def load_after(item: Dataset, sequence: int, rows: list[dict], at: str) -> tuple[str, dict]:
     """Load with a control database that has a run of this sequence number."""
     item.prepare()
     item.sequence += 1
@@ -234,7 +234,7 @@ def test_load_refuses_a_history_restored_by_another_writer(item, to):
     place = history.spark.sql(f"DESCRIBE HISTORY {history.sql_name} LIMIT 1").first()
     item.load(CHANGED, at=DAY[1])
     foreign(history, "RESTORE TABLE {table} TO " + to.format(version=place.version, time=place.timestamp))
-    status, event = applied(item, 2, ROWS, DAY[2])
+    status, event = load_after(item, 2, ROWS, DAY[2])
     assert (status, event["error"]["code"]) == ("failed", "TABLE_BEHIND")
     assert "accept_table" in event["error"]["hint"]
 
@@ -246,13 +246,13 @@ def test_next_load_rebuilds_a_restored_rawcore(item):
     version = rawcore.version()
     item.load(CHANGED, at=DAY[1])
     foreign(rawcore, f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
-    status, event = applied(item, 2, CHANGED, DAY[2])
+    status, event = load_after(item, 2, CHANGED, DAY[2])
     assert status == "succeeded", event
     assert item.current() == CHANGED
 
 
 def test_load_refuses_a_table_that_lacks_applied_runs(item):
-    status, event = applied(item, 7, ROWS, DAY[0])
+    status, event = load_after(item, 7, ROWS, DAY[0])
     assert (status, event["error"]["code"]) == ("failed", "TABLE_BEHIND")
     assert item.history() == []
 
@@ -260,7 +260,7 @@ def test_load_refuses_a_table_that_lacks_applied_runs(item):
 def test_a_table_with_a_run_that_the_control_database_does_not_know_is_loaded(item):
     """Load a table whose last run died after its commit and before it was recorded."""
     item.given((ROWS, DAY[0]), (CHANGED, DAY[1]))
-    status, event = applied(item, 1, ROWS, DAY[2])
+    status, event = load_after(item, 1, ROWS, DAY[2])
     assert status == "succeeded", event
 
 
@@ -340,10 +340,10 @@ def test_load_refuses_a_missing_event_log(feed):
 def test_accept_takes_a_history_and_event_log_restored_together(feed):
     restore(event_log(feed), 1)
     with pytest.raises(Refusal) as refused:
-        accepted(feed, sequence=3)
+        accept_table(feed, sequence=3)
     assert refused.value.code == "EVENT_LOG_CHANGED"
     restore(feed.table(feed.history_spec), 1)
-    assert accepted(feed, sequence=3)["held"] == 1
+    assert accept_table(feed, sequence=3)["held"] == 1
     feed.sequence = 3
     status, event = feed.load(THIRD, at=DAY[2])
     assert status == "succeeded", event
@@ -388,7 +388,7 @@ def test_damaged_table_log_fails_only_its_own_dataset(spark, tmp_path, which):
 # --- acceptance of tables ---------------------------------------------------------------------------
 
 
-def accepted(item: Dataset, **changes) -> dict:
+def accept_table(item: Dataset, **changes) -> dict:
     """Accept the dataset's table; return the counts, and the report about its history."""
     manifest = item.manifest(item.folder / "none.jsonl", at=DAY[0], run_id="accepted")
     load = replace(manifest.rawcore[0], **changes)
@@ -404,24 +404,24 @@ def test_accepted_restored_history_can_be_loaded(item):
     version = history.version()
     item.load(CHANGED, at=DAY[1])
     foreign(history, f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
-    answer = accepted(item, sequence=3)
+    answer = accept_table(item, sequence=3)
     assert (answer["held"], answer["sequence"], answer["counts"]) == (1, 3, {"versions": 6, "open": 6})
     assert item.current() == ROWS
     item.sequence = 3
-    status, event = applied(item, 1, CHANGED, DAY[1])
+    status, event = load_after(item, 1, CHANGED, DAY[1])
     assert (status, event["counts"]["changed"]) == ("succeeded", 6)
 
 
 @pytest.mark.nightly
 def test_accepting_a_table_again_does_nothing(item):
     item.given((ROWS, DAY[0]))
-    first = accepted(item, sequence=2)
+    first = accept_table(item, sequence=2)
     before = item.table(item.history_spec).version()
-    again = accepted(item, sequence=2)
+    again = accept_table(item, sequence=2)
     assert (again["held"], again["sequence"]) == (first["held"], first["sequence"]) == (1, 2)
     assert item.table(item.history_spec).version() == before
 
 
 def test_accept_assigns_a_sequence_above_every_number_in_the_table(item):
     item.given((ROWS, DAY[0]), (CHANGED, DAY[1]))
-    assert accepted(item, sequence=1)["sequence"] == 3
+    assert accept_table(item, sequence=1)["sequence"] == 3

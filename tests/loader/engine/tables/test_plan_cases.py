@@ -132,7 +132,7 @@ def warehouse(spark, tmp_path):
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_planning_case_is_executed_on_tables_without_loss_of_rows(case: dict, warehouse: Warehouse):
     before, after = states(case)
-    made = filled(warehouse, before, after)
+    made = fill_tables(warehouse, before, after)
     keys = {table.key for table in (*made, *tables(after))}
     start = warehouse.observed(keys)
     refuse_while_blocked(case, before, after, start)
@@ -144,12 +144,12 @@ def test_planning_case_is_executed_on_tables_without_loss_of_rows(case: dict, wa
     observed = warehouse.observed(keys)
     for table in made:
         anew = {key.name for step in planned if step.table.key == table.key for key in step.rehashed}
-        compare(warehouse, start[table.key], observed[table.key], rows[table.key], lost(table, done), anew)
+        compare(warehouse, start[table.key], observed[table.key], rows[table.key], dropped_columns(table, done), anew)
     names = {f"{warehouse.prefix}{item.qualified_name}".lower() for item in observed.values() if not item.dropped}
     assert warehouse.published() == names
     for key in observed.keys() - start.keys():
         assert warehouse.rows(key) == []
-    assert left(carried_out(before, after, done), observed, after) == ([], ())
+    assert second_report(carried_out(before, after, done), observed, after) == ([], ())
 
 
 def refuse_while_blocked(
@@ -164,7 +164,7 @@ def refuse_while_blocked(
         assert refused.value.code == "BLOCKED"
 
 
-def left(
+def second_report(
     reached: ArchitectureState, observed: dict[str, ObservedTable], after: ArchitectureState
 ) -> tuple[list[str], tuple]:
     """Return the operations of a second report, and their steps."""
@@ -177,7 +177,7 @@ def left(
 # --- rows ------------------------------------------------------------------------------------
 
 
-def filled(warehouse: Warehouse, before: ArchitectureState, after: ArchitectureState) -> list[TableSpec]:
+def fill_tables(warehouse: Warehouse, before: ArchitectureState, after: ArchitectureState) -> list[TableSpec]:
     """Create the earlier state's tables with three rows each, including retired tables and columns."""
     there = [with_retired(replace(dataset, active=True)) for dataset in before.datasets]
     made = [(dataset, table) for dataset in there for table in tables_of_dataset(dataset)]
@@ -222,7 +222,7 @@ VALUES = {
 }
 
 
-def lost(table: TableSpec, done: ChangeReport) -> set[str]:
+def dropped_columns(table: TableSpec, done: ChangeReport) -> set[str]:
     """Return the stable keys of columns that the report drops from a table."""
     side = HISTORY if table.kind in ("history", "event_log") else "base"
     return {
