@@ -35,9 +35,9 @@ class Found:
         faults = [f"{name} is not asked" for name in self.asks if name not in asked]
         faults += [f"{name} is {types.get(name)}" for name, type_ in self.types.items() if types.get(name) != type_]
         for name in {*self.options, *detected.options}:
-            wanted, value = self.options.get(name), detected.options.get(name)
+            expected, value = self.options.get(name), detected.options.get(name)
             default = options_of("csv")[name].default_of("csv")
-            if wanted != value and not {wanted, default if wanted is None else wanted} & {*asked.get(name, ())}:
+            if expected != value and not {expected, default if expected is None else expected} & {*asked.get(name, ())}:
                 faults.append(f"{name} is {value!r}")
         return faults
 

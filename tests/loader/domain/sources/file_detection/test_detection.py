@@ -21,7 +21,7 @@ def detected(text: str, name: str = "a.csv", encoding: str = "utf-8") -> Detecte
     return detect_csv(FileSample(name, text.encode(encoding)))
 
 
-def asked(result: Detected) -> dict[str, tuple]:
+def questions_of(result: Detected) -> dict[str, tuple]:
     return {question.option: question.candidates for question in result.questions}
 
 
@@ -94,19 +94,19 @@ def test_lines_and_dialects(text: str, options: dict):
 
 
 def test_every_reading_of_texts_without_a_clear_header_is_asked():
-    assert asked(detected("alpha;beta\ngamma;delta\nepsilon;zeta\n"))["header"] in ((True, False), (False, True))
+    assert questions_of(detected("alpha;beta\ngamma;delta\nepsilon;zeta\n"))["header"] in ((True, False), (False, True))
 
 
 def test_sum_of_a_table_whose_first_column_has_texts_is_asked():
-    assert asked(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (0, 1)
+    assert questions_of(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (0, 1)
 
 
 def test_quote_that_is_not_closed_is_asked():
-    assert asked(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
+    assert questions_of(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
 
 
 def test_quotes_inside_of_values_are_asked():
-    assert asked(detected('id,size\n1,5" pipe\n2,6" pipe\n'))["quotes_inside"] == ("keep", "refuse")
+    assert questions_of(detected('id,size\n1,5" pipe\n2,6" pipe\n'))["quotes_inside"] == ("keep", "refuse")
 
 
 def test_header_above_records_without_numbers_is_found():
@@ -115,13 +115,13 @@ def test_header_above_records_without_numbers_is_found():
 
 
 def test_header_of_names_alone_is_asked_unless_its_words_are_names():
-    assert asked(detected("Kansas City;Bob\n"))["header"] == (True, False)
+    assert questions_of(detected("Kansas City;Bob\n"))["header"] == (True, False)
     assert not detected("id;name\n").questions
 
 
 def test_lines_after_the_records_of_which_the_end_was_not_read_are_asked():
     sample = FileSample("a.csv", b"id,v\n1,2\n3,4\n", (b"5,6\n7,8\nTot",), is_cut=True)
-    assert asked(detect_csv(sample)) == {"footer_lines": (0,)}
+    assert questions_of(detect_csv(sample)) == {"footer_lines": (0,)}
 
 
 def test_piece_that_begins_within_quotes_is_read_by_its_records():
