@@ -29,7 +29,7 @@ def people() -> TargetDataset:
     return dataset
 
 
-def listed(client: Client, query: str) -> list[str]:
+def listed_columns(client: Client, query: str) -> list[str]:
     """Return the names of the columns in the list."""
     rows = html_of(client.get(f"/columns/?{query}"))
     return re.findall(r'#column-[^"]+">([^<]+)</a>', rows)
@@ -54,18 +54,18 @@ def listed(client: Client, query: str) -> list[str]:
     ],
 )
 def test_columns_of_all_datasets_are_filtered(reader: Client, people: TargetDataset, query: str, names: list[str]):
-    assert listed(reader, query) == names
+    assert listed_columns(reader, query) == names
 
 
 def test_column_named_by_a_check_whose_newest_result_failed_is_failing(reader: Client, people: TargetDataset):
     check = create_check(dataset=people, name="salary is there", kind="not_null", arguments={"columns": ["salary"]})
-    assert listed(reader, "failing=true") == []
+    assert listed_columns(reader, "failing=true") == []
     check_result(check, "warned")
-    assert listed(reader, "failing=true") == ["salary"]
-    assert listed(reader, "failing=false") == ["email"]
+    assert listed_columns(reader, "failing=true") == ["salary"]
+    assert listed_columns(reader, "failing=false") == ["email"]
     assert "salary is there" in text_of(reader, "/columns/?failing=true")
     check_result(check, "passed")
-    assert listed(reader, "failing=true") == []
+    assert listed_columns(reader, "failing=true") == []
 
 
 def test_file_of_the_list_has_every_filtered_column(reader: Client, people: TargetDataset):

@@ -19,7 +19,7 @@ from metadata.selectors.dataset_states import dataset_states
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory
-from tests.loader.views.datasets.dataset_data import answered, ask, data, part
+from tests.loader.views.datasets.dataset_data import answered_read, ask, data, part
 
 pytestmark = pytest.mark.django_db
 
@@ -135,7 +135,7 @@ def test_a_difference_shows_changed_values_before_and_after(reader: Client, airp
         "repeated_keys": 0,
         "samples": samples,
     }
-    made = answered(airport, person, "compare", difference=difference)
+    made = answered_read(airport, person, "compare", difference=difference)
     ReadRequest.objects.filter(pk=made.pk).update(arguments={"by": "versions", "base": "6", "other": "7"})
     text = part(reader, made)
     assert "version 6 to version 7" in words(text)
@@ -165,7 +165,7 @@ def test_a_comparison_with_more_rows_than_it_shows_has_all_of_them_as_csv(
         "samples": samples,
         "exported": 2,
     }
-    made = answered(airport, person, "compare", difference=difference)
+    made = answered_read(airport, person, "compare", difference=difference)
     ReadRequest.objects.filter(pk=made.pk).update(arguments={"by": "versions", "base": "6", "other": "7"})
     assert "Shown are 1 of 2 rows that differ, the first of each kind. The CSV file has all of them." in words(
         part(reader, made)

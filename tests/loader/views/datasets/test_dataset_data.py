@@ -17,7 +17,7 @@ from metadata.models import TargetColumn, TargetDataset
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import loaded
-from tests.loader.views.datasets.dataset_data import answered, ask, data, part
+from tests.loader.views.datasets.dataset_data import answered_read, ask, data, part
 
 pytestmark = pytest.mark.django_db
 
@@ -128,7 +128,7 @@ def test_rows_are_chosen_and_sorted_by_any_column(reader: Client, airport: Targe
 
 @pytest.mark.parametrize(("kind", "page"), [("sample", "data/"), ("as_of", "history/as-of/")])
 def test_headings_sort_by_their_columns(reader: Client, person: User, airport: TargetDataset, kind: str, page: str):
-    made = answered(airport, person, kind, {"icao": "EDDB", "name": MASK}, masked=["name"])
+    made = answered_read(airport, person, kind, {"icao": "EDDB", "name": MASK}, masked=["name"])
     times = {"at": "2026-11-21T00:00:00+00:00"} if kind == "as_of" else {}
     ReadRequest.objects.filter(pk=made.pk).update(arguments=times | {"limit": 50, "find": "x", "sort": "icao"})
     text = part(reader, made)
@@ -161,7 +161,7 @@ def test_sort_by_an_unknown_column_is_refused(reader: Client, airport: TargetDat
 
 
 def test_page_of_rows_links_the_previous_and_next_page(reader: Client, person: User, airport: TargetDataset):
-    made = answered(airport, person, "sample", {"icao": "EDDB"}, truncated=True)
+    made = answered_read(airport, person, "sample", {"icao": "EDDB"}, truncated=True)
     ReadRequest.objects.filter(pk=made.pk).update(arguments={"limit": 20, "sort": "icao", "offset": 20})
     text = part(reader, made)
     assert f'href="{data(airport)}?rows=20&amp;sort=icao"' in text

@@ -42,7 +42,7 @@ def run(client: Client, text: str, **more: str) -> str:
     return html_of(client.post("/sql/run/", {"text": text, "limit": "100", **more}, headers=HTMX))
 
 
-def answered(person: User, text: str, columns: list[str], *rows: list) -> ReadRequest:
+def answered_query(person: User, text: str, columns: list[str], *rows: list) -> ReadRequest:
     return answer(request_query(text, 100, user=person).read, columns, *rows)
 
 
@@ -159,7 +159,7 @@ def test_cancelled_query_is_withdrawn(reader: Client, published: TargetDataset):
 
 
 def test_query_result_is_escaped_on_the_page_and_in_csv(reader: Client, person: User, published: TargetDataset):
-    made = answered(person, "SELECT 1", ["x", "y"], ["=1+1", None], ["<script>", 5])
+    made = answered_query(person, "SELECT 1", ["x", "y"], ["=1+1", None], ["<script>", 5])
     text = html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX))
     assert "2 rows" in words(text)
     assert "&lt;script&gt;" in text
@@ -173,7 +173,7 @@ def test_query_result_is_escaped_on_the_page_and_in_csv(reader: Client, person: 
 def test_masked_column_is_masked_in_expressions_of_a_query(reader: Client, person: User, published: TargetDataset):
     published.columns.filter(name="name").update(pii=True)
     text = f"SELECT icao, upper(name) AS n FROM {AIRPORT}"
-    made = answered(person, text, ["icao", "n"], ["EDDB", None])
+    made = answered_query(person, text, ["icao", "n"], ["EDDB", None])
     assert made.answer["rows"] == [["EDDB", MASK]]
     assert made.answer["hidden"] == {AIRPORT: ["name"]}
     assert f"Masked for you: {AIRPORT}.name" in words(html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX)))
@@ -207,8 +207,8 @@ def test_null_is_kept_in_a_query_that_uses_no_masked_column(
 ):
     published.columns.filter(name="name").update(pii=True)
     monkeypatch.setattr("loader.domain.queries.masked_lineage.build_scope", lambda tree: None)
-    unused = answered(person, f"SELECT icao, elevation FROM {AIRPORT}", ["icao", "elevation"], ["EDDB", None])
-    used = answered(person, f"SELECT icao FROM {AIRPORT} ORDER BY name", ["icao"], [None])
+    unused = answered_query(person, f"SELECT icao, elevation FROM {AIRPORT}", ["icao", "elevation"], ["EDDB", None])
+    used = answered_query(person, f"SELECT icao FROM {AIRPORT} ORDER BY name", ["icao"], [None])
     assert (unused.answer["rows"], unused.answer["masked"]) == ([["EDDB", None]], [])
     assert used.answer["rows"] == [[MASK]]
 
@@ -218,7 +218,7 @@ def test_nulls_are_masked_if_the_lineage_of_a_query_is_unknown(
 ):
     published.columns.filter(name="name").update(pii=True)
     monkeypatch.setattr("loader.services.reads.queries.masked_results", lambda *_: None)
-    made = answered(person, f"SELECT icao, name FROM {AIRPORT}", ["icao", "name"], ["EDDB", None], ["EDDF", None])
+    made = answered_query(person, f"SELECT icao, name FROM {AIRPORT}", ["icao", "name"], ["EDDB", None], ["EDDF", None])
     assert (made.answer["rows"], made.answer["masked"]) == ([["EDDB", MASK], ["EDDF", MASK]], ["name"])
 
 
@@ -228,7 +228,7 @@ def test_query_of_a_view_over_a_history_masks_the_history(person: User, publishe
     for state in dataset_states():
         if state.key == str(published.key):
             write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
-    made = answered(person, f"SELECT name FROM {AIRPORT}_hist_current", ["name"], [None])
+    made = answered_query(person, f"SELECT name FROM {AIRPORT}_hist_current", ["name"], [None])
     assert made.answer["rows"] == [[MASK]]
     history, view = read_manifest(read=made).sources
     assert (history.query, history.masking is None) == (None, False)
@@ -239,7 +239,7 @@ def test_query_of_a_view_over_a_history_masks_the_history(person: User, publishe
 def test_query_answer_is_withheld_after_one_of_its_columns_is_classified(
     person: User, reader: Client, published: TargetDataset
 ):
-    made = answered(person, f"SELECT name FROM {AIRPORT}", ["name"], ["Berlin"])
+    made = answered_query(person, f"SELECT name FROM {AIRPORT}", ["name"], ["Berlin"])
     must_still_see(person, made)
     published.columns.filter(name="name").update(pii=True)
     text = html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX))

@@ -143,7 +143,7 @@ def test_a_run_of_one_dataset_has_no_graph(reader: Client, airport: TargetDatase
 
 
 @pytest.fixture
-def large(airport: TargetDataset, monkeypatch: pytest.MonkeyPatch) -> LoadRun:
+def large_run(airport: TargetDataset, monkeypatch: pytest.MonkeyPatch) -> LoadRun:
     """Return a run of five datasets, one of which failed, on pages of two."""
     monkeypatch.setattr("loader.views.runs.run_status.PER_PAGE", 2)
     run = LoadRunFactory(run_id="large", status="running")
@@ -159,32 +159,32 @@ def large(airport: TargetDataset, monkeypatch: pytest.MonkeyPatch) -> LoadRun:
     return run
 
 
-def shown(text: str) -> list[str]:
+def shown_datasets(text: str) -> list[str]:
     return re.findall(r'class="name" href="/datasets/[^"]+">rawcore\.(d\d)<', text)
 
 
-def test_datasets_of_a_large_run_are_paged(reader: Client, large: LoadRun):
+def test_datasets_of_a_large_run_are_paged(reader: Client, large_run: LoadRun):
     text = text_of(reader, "/load-runs/large/?page=2")
-    assert shown(text) == ["d2", "d3"]
+    assert shown_datasets(text) == ["d2", "d3"]
     assert "3–4 of 5 datasets" in text
     assert len(graph_of(text)["nodes"]) == 5
 
 
-def test_datasets_of_a_run_are_filtered_by_state(reader: Client, large: LoadRun):
-    assert shown(text_of(reader, "/load-runs/large/?state=failed")) == ["d3"]
-    assert shown(text_of(reader, "/load-runs/large/?state=odd")) == ["d0", "d1"]
+def test_datasets_of_a_run_are_filtered_by_state(reader: Client, large_run: LoadRun):
+    assert shown_datasets(text_of(reader, "/load-runs/large/?state=failed")) == ["d3"]
+    assert shown_datasets(text_of(reader, "/load-runs/large/?state=odd")) == ["d0", "d1"]
 
 
-def test_a_link_to_a_dataset_opens_the_page_that_has_it(reader: Client, large: LoadRun):
+def test_a_link_to_a_dataset_opens_the_page_that_has_it(reader: Client, large_run: LoadRun):
     key = next(node["id"] for node in graph_of(text_of(reader, "/load-runs/large/"))["nodes"] if node["title"] == "d4")
-    assert shown(text_of(reader, f"/load-runs/large/?dataset={key}")) == ["d4"]
+    assert shown_datasets(text_of(reader, f"/load-runs/large/?dataset={key}")) == ["d4"]
 
 
-def test_live_part_keeps_the_current_page(reader: Client, large: LoadRun):
+def test_live_part_keeps_the_current_page(reader: Client, large_run: LoadRun):
     page = html.unescape(text_of(reader, "/load-runs/large/?page=2"))
     asked = re.search(r'hx-get="(/load-runs/[^"]+)"', page)[1]
-    RunEventFactory(run=large)
-    assert shown(text_of(reader, asked)) == ["d2", "d3"]
+    RunEventFactory(run=large_run)
+    assert shown_datasets(text_of(reader, asked)) == ["d2", "d3"]
 
 
 def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: TargetDataset):
@@ -209,18 +209,20 @@ def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: 
 
 
 @pytest.mark.parametrize(
-    ("window", "shown"),
+    ("window", "expected"),
     [
         ({"from": {"elevation": "7"}, "to": {"elevation": "9"}}, "read from elevation 7, up to elevation 9"),
         ({"from": None, "to": {"elevation": "9"}}, "read whole, up to elevation 9"),
         ({"from": None, "to": {}}, "read whole, no rows"),
     ],
 )
-def test_a_run_shows_which_part_of_a_source_it_read(reader: Client, warehouse: TargetDataset, window: dict, shown: str):
+def test_a_run_shows_which_part_of_a_source_it_read(
+    reader: Client, warehouse: TargetDataset, window: dict, expected: str
+):
     DatasetRun.objects.filter(run__run_id="good", kind="raw").update(window=window)
     LoadRun.objects.filter(run_id="good").update(since="7")
     text = words(text_of(reader, "/load-runs/good/"))
-    assert shown in text
+    assert expected in text
     assert "Sources with a watermark read since 7" in text
 
 

@@ -13,14 +13,14 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def applied(airport: TargetDataset) -> LoadRun:
+def applied_run(airport: TargetDataset) -> LoadRun:
     """Return a run that is applied to the airports' history."""
     run = LoadRunFactory(run_id="r1")
     DatasetRunFactory(run=run, dataset=airport, sequence=1)
     return run
 
 
-def test_a_run_is_reverted_from_its_page_with_a_reason(operator: Client, airport: TargetDataset, applied: LoadRun):
+def test_a_run_is_reverted_from_its_page_with_a_reason(operator: Client, airport: TargetDataset, applied_run: LoadRun):
     assert 'href="/load-runs/r1/revert/"' in html_of(operator.get("/load-runs/r1/"))
     asked = html_of(operator.get("/load-runs/r1/revert/"))
     assert "28,130 rows: 2,135 new, 12,788 changed and 2,880 deleted keys" in asked
@@ -32,7 +32,7 @@ def test_a_run_is_reverted_from_its_page_with_a_reason(operator: Client, airport
     assert (run.details["asked"], run.reason) == ({"run_id": "r1"}, "test data")
 
 
-def test_revert_page_explains_why_a_run_cannot_be_reverted(operator: Client, airport: TargetDataset, applied):
+def test_revert_page_explains_why_a_run_cannot_be_reverted(operator: Client, airport: TargetDataset, applied_run):
     later = LoadRunFactory(run_id="r2")
     DatasetRunFactory(run=later, dataset=airport, sequence=2)
     page = html_of(operator.get("/load-runs/r1/revert/"))
@@ -81,7 +81,7 @@ def test_a_check_starts_at_the_button_and_shows_its_findings(operator: Client, a
 
 
 def test_revert_and_prune_are_not_offered_without_the_permission_to_start_loads(
-    reader: Client, airport: TargetDataset, applied
+    reader: Client, airport: TargetDataset, applied_run
 ):
     assert "Ask for the operator role to revert loads" in html_of(reader.get("/load-runs/r1/"))
     assert "history/prune/" not in html_of(reader.get(f"/datasets/{airport.key}/history/"))

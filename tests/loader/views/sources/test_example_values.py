@@ -24,7 +24,7 @@ CUSTOMER = "Zebedee"
 
 
 @pytest.fixture
-def elsewhere(warehouse: TargetDataset) -> Client:
+def vera_client(warehouse: TargetDataset) -> Client:
     """Return the client of Vera, who reads the data of another schema than the failed dataset's."""
     vera = ensure_user(name="vera", roles=[])
     grant_role(user=vera, role="viewer", schema="rawcore")
@@ -33,26 +33,26 @@ def elsewhere(warehouse: TargetDataset) -> Client:
     return client
 
 
-def test_examples_of_a_failed_load_are_shown_only_with_the_permission_to_read_data(elsewhere: Client, reader: Client):
+def test_examples_of_a_failed_load_are_shown_only_with_the_permission_to_read_data(vera_client: Client, reader: Client):
     row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
     pages = ("/load-runs/bad/", f"/datasets/{row.dataset_key}/runs/")
     for address in pages:
         assert EXAMPLE in words(html_of(reader.get(address)))
-        page = words(html_of(elsewhere.get(address)))
+        page = words(html_of(vera_client.get(address)))
         assert EXAMPLE not in page
         assert "to see examples" in page
-    shown = {client: client.get("/api/v1/load-runs/bad/").json()["datasets"] for client in (reader, elsewhere)}
+    shown = {client: client.get("/api/v1/load-runs/bad/").json()["datasets"] for client in (reader, vera_client)}
     assert any(entry["error"] and EXAMPLE in entry["error"]["samples"] for entry in shown[reader])
-    assert not any(entry["error"] and "samples" in entry["error"] for entry in shown[elsewhere])
-    assert any(entry["error"] and entry["error"]["count"] == 3 for entry in shown[elsewhere])
+    assert not any(entry["error"] and "samples" in entry["error"] for entry in shown[vera_client])
+    assert any(entry["error"] and entry["error"]["count"] == 3 for entry in shown[vera_client])
 
 
-def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(elsewhere: Client, reader: Client):
+def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(vera_client: Client, reader: Client):
     row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
     fault = {"code": "NULL_KEY", "message": "no key", "column": "icao", "samples": [f"line 3: {CUSTOMER}"]}
     DatasetRun.objects.filter(pk=row.pk).update(faults=fault | {"faults": [fault, fault | {"code": "NULL_VALUE"}]})
     rows = f"/datasets/{row.dataset_key}/rejected/bad/"
-    for client, sees in ((reader, True), (elsewhere, False)):
+    for client, sees in ((reader, True), (vera_client, False)):
         page = html_of(client.get("/load-runs/bad/"))
         assert ("NULL_VALUE" in page, CUSTOMER in page, rows in page) == (True, sees, sees)
         (shown,) = (entry for entry in client.get("/api/v1/load-runs/bad/").json()["datasets"] if entry["faults"])
@@ -66,13 +66,13 @@ def windows(client: Client) -> tuple[str, dict]:
     return page, window
 
 
-def test_watermark_values_are_shown_only_with_the_permission_to_read_data(elsewhere: Client, reader: Client):
+def test_watermark_values_are_shown_only_with_the_permission_to_read_data(vera_client: Client, reader: Client):
     window = {"from": {"elevation": "7"}, "to": {"elevation": "9"}, "ahead": {"elevation": 2}}
     DatasetRun.objects.filter(run__run_id="good", kind="raw").update(window=window)
     page, shown = windows(reader)
     assert "read from elevation 7, up to elevation 9, and 2 rows ahead" in page
     assert (shown["from"], shown["to"]) == (window["from"], window["to"])
-    page, shown = windows(elsewhere)
+    page, shown = windows(vera_client)
     assert "read from elevation hidden, up to elevation hidden, and 2 rows ahead" in page
     assert (shown["from"], shown["to"]) == ({"elevation": "hidden"}, {"elevation": "hidden"})
 
@@ -107,22 +107,22 @@ def test_watermark_values_of_more_datasets_take_no_more_queries(person: User, wa
     assert count(raw) == count(raw[:1])
 
 
-def test_refused_data_page_names_the_roles_that_may_read_data(elsewhere: Client, warehouse: TargetDataset):
+def test_refused_data_page_names_the_roles_that_may_read_data(vera_client: Client, warehouse: TargetDataset):
     raw = TargetDataset.objects.filter(schema__layer="raw").first()
-    answer = elsewhere.get(f"/datasets/{raw.key}/data/")
+    answer = vera_client.get(f"/datasets/{raw.key}/data/")
     assert answer.status_code == 403
     assert f"Data of {raw}: reading data needs the viewer" in words(html_of(answer))
     assert "read_data" not in html_of(answer)
 
 
-def test_home_page_hides_values_from_a_user_without_the_permission_to_read_data(elsewhere: Client, reader: Client):
+def test_home_page_hides_values_from_a_user_without_the_permission_to_read_data(vera_client: Client, reader: Client):
     DatasetRun.objects.filter(run__run_id="busy").delete()
     message = f"raw.raw_air_airport: the value '{CUSTOMER}' cannot be cast"
     DatasetRun.objects.filter(run__run_id="bad", qualified_name__startswith="raw.").update(
         error={"code": "UNEXPECTED", "message": message}
     )
     assert CUSTOMER in html_of(reader.get("/"))
-    shown = html_of(elsewhere.get("/"))
+    shown = html_of(vera_client.get("/"))
     assert CUSTOMER not in shown
     assert "it failed" in shown
 
