@@ -45,7 +45,7 @@ def olga():
 
 
 @pytest.fixture
-def heard():
+def performed_jobs():
     """Yield the executions whose messages a worker of this process has finished, without those of earlier tests."""
     app.control.purge()
     numbers: list[int] = []
@@ -60,7 +60,7 @@ def heard():
 
 
 def test_execution_requested_twice_and_delivered_to_two_workers_runs_once(
-    report, make_runner, script, tmp_path, monkeypatch, in_threads, heard
+    report, make_runner, script, tmp_path, monkeypatch, in_threads, performed_jobs
 ):
     script.add(step_pause=0.2)
     first, second = (Workplace(make_runner=partial(make_runner, folder=tmp_path / name)) for name in ("1", "2"))
@@ -81,7 +81,7 @@ def test_execution_requested_twice_and_delivered_to_two_workers_runs_once(
     other = threading.Thread(target=load, args=(second,))
     with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False, shutdown_timeout=60):
         other.start()
-        wait_until(lambda: heard.count(execution.pk) == 3, 60)
+        wait_until(lambda: performed_jobs.count(execution.pk) == 3, 60)
     other.join(60)
     second.close()
     execution.refresh_from_db()

@@ -52,7 +52,7 @@ def shop(tmp_path, api) -> Installation:
     return make_installation(tmp_path / "data", described, servers)
 
 
-def landed(shop: Installation) -> list[Path]:
+def landed_files(shop: Installation) -> list[Path]:
     return sorted((shop.folder / "landed").glob("*/*"))
 
 
@@ -65,7 +65,7 @@ def test_rest_load_completes_after_a_kill_and_a_repeated_run_sends_no_request(sh
         os.killpg(worker.pid, signal.SIGKILL)
         run.kill()
         run.communicate()
-    assert [path.name for path in landed(shop)] == [".r1"]
+    assert [path.name for path in landed_files(shop)] == [".r1"]
     orders.go_on.set()
 
     with working(shop):
@@ -76,7 +76,7 @@ def test_rest_load_completes_after_a_kill_and_a_repeated_run_sends_no_request(sh
         assert runs[-1]["status"] == "succeeded", runs[-1]
         assert [row[0] for row in shop.rows(ORDERS, "id")] == [str(number) for number in range(7)]
         assert shop.rows(ORDERS, "customer_name", "amount")[1] == ("c1", "0.25")
-        assert [path.name for path in landed(shop)] == ["r1"]
+        assert [path.name for path in landed_files(shop)] == ["r1"]
 
         api.serve("/v1/orders", Answer.of({"data": {"orders": [{"id": "x", "customer": {"name": "c"}, "amount": 1}]}}))
         refused = shop.load("r2", status="failed")

@@ -40,7 +40,7 @@ COMMON = {"dataset": AIRPORT, "reason": "the source sent test data", "wake_worke
 
 
 @pytest.fixture(autouse=True)
-def four_eyes(airports: Any) -> None:
+def required_approvals(airports: Any) -> None:
     remembered("four eyes for maintenance", approvals_of_maintenance)
 
 
