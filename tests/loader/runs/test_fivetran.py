@@ -104,12 +104,12 @@ def write_rows(installation: Installation, sender: Sender) -> None:
     assert sender.write("member", replace=[sender.file(header, *rows)]).success
     changed = sender.file(header, f"1,{SAME},9,{SAME},{T3},{SAME}", f"7,{SAME},9,{SAME},{T3},{SAME}")
     assert sender.write("member", update=[changed], delete=[sender.file("id", "2", "8")]).success
-    assert live(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "false")]
+    assert rawcore_rows(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "false")]
     assert sender.truncate("member", datetime(2026, 1, 2, tzinfo=UTC), "_fivetran_deleted").success
-    assert live(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "true")]
+    assert rawcore_rows(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "true")]
     copy_rows(installation, sender)
     assert sender.truncate("member", datetime(2026, 1, 4, tzinfo=UTC)).success
-    assert live(installation) == []
+    assert rawcore_rows(installation) == []
 
 
 def copy_rows(installation: Installation, sender: Sender) -> None:
@@ -125,5 +125,5 @@ def copy_rows(installation: Installation, sender: Sender) -> None:
     assert {row[0] == row[1] for row in installation.rows("rawcore.rc_shop_past_hist", "name", "label")} == {True}
 
 
-def live(installation: Installation) -> list[tuple]:
+def rawcore_rows(installation: Installation) -> list[tuple]:
     return installation.rows("rawcore.rc_shop_member", "id", "name", "price", "_fivetran_deleted")

@@ -70,7 +70,7 @@ def revert(shop: Installation) -> None:
     assert versions["version_after"] == versions["version_before"] + 1
 
 
-def recorded(shop: Installation) -> list[tuple]:
+def maintenance_records(shop: Installation) -> list[tuple]:
     """Return kind, user and findings of each record, the newest first, and verify the chain."""
     records = json.loads(shop.run("maintenance_records", "--json").stdout)["records"]
     assert {record["document"]["commits"]["name"] for record in records} == {"direct"}
@@ -85,7 +85,7 @@ def test_revert_is_recorded_and_leaves_a_valid_history(shop: Installation):
         load_right_and_wrong(shop)
         revert(shop)
         assert shop.run("check_history", ITEM).returncode == 0
-    assert recorded(shop) == [("revert", "eve", [])]
+    assert maintenance_records(shop) == [("revert", "eve", [])]
 
 
 @pytest.mark.nightly
@@ -110,4 +110,4 @@ def test_batch_revert_and_prune_are_recorded_without_findings(shop: Installation
     code, pruned = run(shop, "prune_history", item, *arguments, "--local")
     assert (code, pruned["datasets"][0]["counts"]) == (0, {"versions": 2, "open": 2, "removed": 1})
 
-    assert recorded(shop) == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]
+    assert maintenance_records(shop) == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]

@@ -67,7 +67,7 @@ class Death:
     told: bool
 
 
-def everywhere(who: str, after: bool) -> list[Death]:
+def deaths_at_every_step(who: str, after: bool) -> list[Death]:
     return [Death(step, who, after) for step in range(STEPS)]
 
 
@@ -80,7 +80,9 @@ def everywhere(who: str, after: bool) -> list[Death]:
         # (tests/loader/engine/tables/test_steps.py) and without Spark (tests/loader/services/loads/test_load_work.py).
         pytest.param([Death(7, "worker", False)], id="at-a-boundary"),
         *(
-            pytest.param(everywhere(who, after), id=f"{who}-{'after' if after else 'before'}-it-is-told", marks=nightly)
+            pytest.param(
+                deaths_at_every_step(who, after), id=f"{who}-{'after' if after else 'before'}-it-is-told", marks=nightly
+            )
             for nightly in [pytest.mark.nightly]
             for who in ("runner", "worker")
             for after in (True, False)
@@ -94,7 +96,7 @@ def test_execution_killed_between_steps_completes_if_repeated(tmp_path: Path, de
     for death in deaths:
         died = attempt(shop, execution, death)
         assert died is (death.who == "worker")
-        finished = recorded(shop, execution)
+        finished = succeeded_steps(shop, execution)
         before = commits(shop, execution)
         assert set(range(death.step)) <= finished <= set(range(death.step + 1))
         assert {step for step, count in before.items() if count} >= finished
@@ -184,7 +186,7 @@ def succeeded_without_statement(shop: Installation, execution: int) -> set[str]:
     return set(json.loads(rows))
 
 
-def recorded(shop: Installation, execution: int) -> set[int]:
+def succeeded_steps(shop: Installation, execution: int) -> set[int]:
     return {ordinal for ordinal, _, status, _ in steps_of(shop, execution) if status == "succeeded"}
 
 
