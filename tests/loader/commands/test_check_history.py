@@ -162,11 +162,11 @@ def test_missing_worker_is_reported_in_one_line_and_no_read_remains(airports):
 
 
 def test_check_is_withdrawn_when_its_worker_disappears(airports, worker, monkeypatch):
-    def goes_away(*_):
+    def delete_worker(*_):
         Worker.objects.all().delete()
         return ""
 
-    monkeypatch.setattr("elevata.jobs.submission.wake", goes_away)
+    monkeypatch.setattr("elevata.jobs.submission.wake", delete_worker)
     monkeypatch.setattr(states, "WORKER_SILENT_AFTER", states.WORKER_SILENT_AFTER * 0)
     code, _, message = check()
     assert (code, "no worker is running" in message) == (1, True)

@@ -187,7 +187,7 @@ def test_demo_takes_a_new_column_from_editor_through_approval_to_record(airports
 
 
 @pytest.fixture
-def left(worker, script, tmp_path, monkeypatch):
+def pending_work(worker, script, tmp_path, monkeypatch):
     """Return the demo's users with their pending work; the other team's column is observed as Delta would show it."""
 
     def job(_folder):
@@ -204,8 +204,8 @@ def left(worker, script, tmp_path, monkeypatch):
 
 @pytest.mark.embedded
 @pytest.mark.django_db(transaction=True)
-def test_demo_prepares_pending_work_for_its_users_and_can_still_load(left):
-    people, work = left
+def test_demo_prepares_pending_work_for_its_users_and_can_still_load(pending_work):
+    people, work = pending_work
     assert [(operation.op, operation.column, operation.decision) for operation in operations_of(work.waiting)] == [
         ("rename_column", "opened_on", "allowed"),
         ("add_column", "distance_km", "needs_approval"),

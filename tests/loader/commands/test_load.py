@@ -155,10 +155,10 @@ def test_unreachable_broker_is_reported_in_one_line_and_the_run_is_cancelled(air
 
 
 def test_unreachable_database_is_reported_in_one_line(monkeypatch):
-    def away():
+    def raise_connection_error():
         raise OperationalError("connection refused")
 
-    monkeypatch.setattr(command, "live_workers", away)
+    monkeypatch.setattr(command, "live_workers", raise_connection_error)
     code, _, message = load()
     assert (code, message) == (1, "the control database does not answer: connection refused")
 

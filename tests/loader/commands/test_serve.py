@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.servers]
 
 
 @pytest.fixture
-def served(tmp_path):
+def installation(tmp_path):
     """Yield process, port and output of an installation started as a background job, where SIGINT is ignored."""
     port = free_port()
     output = tmp_path / "serve.log"
@@ -45,8 +45,8 @@ def answers(port: int) -> int:
         return error.code
 
 
-def test_interrupt_stops_all_processes_of_serve(served):
-    process, port, output = served
+def test_interrupt_stops_all_processes_of_serve(installation):
+    process, port, output = installation
     folder = Path(output.parent / "data")
     assert f"http://localhost:{port}/" in output.read_text()
     assert str(folder) in output.read_text()
@@ -62,8 +62,8 @@ def test_interrupt_stops_all_processes_of_serve(served):
     assert manage(folder, "worker_health").returncode == 1
 
 
-def test_death_of_one_process_stops_the_others_and_is_reported(served):
-    process, _, output = served
+def test_death_of_one_process_stops_the_others_and_is_reported(installation):
+    process, _, output = installation
     family = below(process.pid)
     beat = next(pid for pid in family if b"\0beat\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
     os.kill(beat, signal.SIGKILL)
@@ -72,8 +72,8 @@ def test_death_of_one_process_stops_the_others_and_is_reported(served):
     wait_until(lambda: not any(lives(pid) for pid in family), 15)
 
 
-def test_killed_parent_leaves_no_process_running(served):
-    process, _, _ = served
+def test_killed_parent_leaves_no_process_running(installation):
+    process, _, _ = installation
     family = below(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(10)
