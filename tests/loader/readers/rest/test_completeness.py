@@ -57,7 +57,7 @@ def by_link(total: int) -> Reply:
     return answer
 
 
-def only(*answers: Answer) -> list[Reply]:
+def replies_of(*answers: Answer) -> list[Reply]:
     return [lambda _, answer=answer: answer for answer in answers]
 
 
@@ -73,14 +73,14 @@ MORE = NEXT | {"has_more_path": "meta.more"}
 
 # Options and answers of each line of the table.
 CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
-    ("`none`", "nothing"): ({}, only(Answer.of({"items": ALL}))),
+    ("`none`", "nothing"): ({}, replies_of(Answer.of({"items": ALL}))),
     ("`none`", "nothing, and as many records came as `page_size`, or a parameter like `limit`, asks for"): (
         {"page_size": 7},
-        only(Answer.of({"items": ALL})),
+        replies_of(Answer.of({"items": ALL})),
     ),
     ("`none`", "a next page (`Link`, `next`, `has_more`), a larger `total`, or status 206"): (
         {},
-        only(
+        replies_of(
             Answer.of({"items": ALL}, Link='</items?page=2>; rel="next"'),
             Answer.of({"items": ALL, "next": "/items?page=2"}),
             Answer.of({"items": ALL, "pagination": {"has_more": True}}),
@@ -161,12 +161,15 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
     ),
     ("`cursor`", "null at `next_path`, and a next page elsewhere (`Link`)"): (
         NEXT,
-        only(
+        replies_of(
             Answer.of({"items": ALL, "meta": {"next": None}}, Link='</items?page=2>; rel="next"'),
             Answer.of({"items": ALL, "meta": {"next": None}, "next_page_url": "/items?page=2"}),
         ),
     ),
-    ("`cursor`", "nothing at `next_path` on any page"): (NEXT, only(Answer.of({"items": ALL, "meta": {"nexxt": "2"}}))),
+    ("`cursor`", "nothing at `next_path` on any page"): (
+        NEXT,
+        replies_of(Answer.of({"items": ALL, "meta": {"nexxt": "2"}})),
+    ),
     ("`cursor`", "false at `has_more_path` beside a cursor"): (
         MORE,
         [by_cursor({"items": ALL[:3], "meta": {"next": "2", "more": True}},
@@ -174,19 +177,19 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
     ),
     ("`cursor`", "true at `has_more_path` without a cursor"): (
         MORE,
-        only(Answer.of({"items": ALL, "meta": {"next": None, "more": True}})),
+        replies_of(Answer.of({"items": ALL, "meta": {"next": None, "more": True}})),
     ),
     ("`cursor`", "more records at `total_path` than came"): (
         NEXT | {"total_path": "total"},
-        only(Answer.of({"items": ALL, "total": 8, "meta": {"next": None}})),
+        replies_of(Answer.of({"items": ALL, "total": 8, "meta": {"next": None}})),
     ),
     ("`next_url`", "an empty text at `next_path`"): (
         {"paging": "next_url"},
-        only(Answer.of({"items": ALL, "next": ""}), Answer.of({"items": ALL, "next": None})),
+        replies_of(Answer.of({"items": ALL, "next": ""}), Answer.of({"items": ALL, "next": None})),
     ),
     ("`next_url`", "the next page under another name than `next_path`"): (
         {"paging": "next_url"},
-        only(Answer.of({"items": ALL, "links": {"next": "/items?page=2"}}),
+        replies_of(Answer.of({"items": ALL, "links": {"next": "/items?page=2"}}),
              Answer.of({"items": ALL, "next_page_url": "/items?page=2"})),
     ),
     ("`link`", "no next page in the header"): ({"paging": "link", "path": None}, [by_link(7)]),
@@ -200,7 +203,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
     ),
     ("each", "`errors` instead of records, or beside them"): (
         NEXT,
-        only(Answer.of({"items": [], "errors": [{"message": "timeout"}]}),
+        replies_of(Answer.of({"items": [], "errors": [{"message": "timeout"}]}),
              Answer.of({"items": None, "error": {"code": 429}}),
              Answer.of({"items": ALL, "errors": [{"message": "timeout"}]})),
     ),
