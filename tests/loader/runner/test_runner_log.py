@@ -20,7 +20,7 @@ JAVA = "26/01/31 12:00:00 {} TaskSetManager: {}"
 
 
 @pytest.fixture
-def planted(monkeypatch) -> None:
+def planted_secret(monkeypatch) -> None:
     monkeypatch.setenv("ELEVATA_SOURCE_ERP_PASSWORD", CANARY)
 
 
@@ -153,7 +153,7 @@ def test_a_value_that_spark_quotes_is_not_logged(json_logs, runner, script):
     ],
 )
 def test_secret_is_removed_from_the_log_and_stderr(
-    planted, settings, request, runner, script, style, output, caplog, capfd
+    planted_secret, settings, request, runner, script, style, output, caplog, capfd
 ):
     if style == "json":
         request.getfixturevalue("json_logs")
@@ -176,7 +176,7 @@ def test_multi_line_secret_is_removed_from_the_log(monkeypatch, runner, script):
 # --- reading ----------------------------------------------------------------------------------------
 
 
-def heard_from(write) -> list[str]:
+def log_lines_of(write) -> list[str]:
     """Return the log lines for the bytes that ``write`` writes into the pipe."""
     reading, writing = os.pipe()
     messages: list[str] = []
@@ -188,7 +188,7 @@ def heard_from(write) -> list[str]:
 
 
 def test_last_line_without_a_line_end_is_logged():
-    assert heard_from(lambda pipe, _said: pipe.write(b"Killed")) == ["Killed"]
+    assert log_lines_of(lambda pipe, _said: pipe.write(b"Killed")) == ["Killed"]
 
 
 def test_line_is_logged_while_the_child_process_continues():
@@ -196,7 +196,7 @@ def test_line_is_logged_while_the_child_process_continues():
         pipe.write(JAVA.format("WARN", "slow").encode() + b"\n")
         wait_until(lambda: messages == ["slow"])
 
-    assert heard_from(write) == ["slow"]
+    assert log_lines_of(write) == ["slow"]
 
 
 def test_overlong_line_is_left_out_and_the_next_line_is_kept():
@@ -209,7 +209,7 @@ def test_lines_that_make_a_record_too_long_are_left_out():
     def write(pipe, _said):
         pipe.write(JAVA.format("ERROR", "failed").encode() + b"\n" + (b"x" * 100_000 + b"\n") * 5)
 
-    (record,) = heard_from(write)
+    (record,) = log_lines_of(write)
     assert len(record) < 256 * 1024
     assert record.endswith("\n[3 lines left out]")
 
