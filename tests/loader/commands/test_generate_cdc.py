@@ -51,7 +51,7 @@ def test_the_second_delivery_differs_by_exactly_the_given_shares(tmp_path, forma
     assert sum(first[key] != second[key] for key in common) == 70
 
 
-def test_both_formats_hold_the_same_rows(tmp_path):
+def test_both_formats_contain_the_same_rows(tmp_path):
     for format in ("csv", "parquet"):
         generate(tmp_path / format, "--initial-rows", "50", "--format", format)
     for name in ("initial", "incremental"):

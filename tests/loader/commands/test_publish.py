@@ -179,7 +179,7 @@ def run(runner, monkeypatch, *options: str) -> None:
     call_command("publish", "--local", *options)
 
 
-def test_the_command_ends_with_0_where_the_catalog_holds_every_name(airports, runner, script, monkeypatch, capsys):
+def test_command_exits_with_0_if_the_catalog_has_every_name(airports, runner, script, monkeypatch, capsys):
     run(runner, monkeypatch, "--json")
     assert json.loads(capsys.readouterr().out)["findings"] == []
 

@@ -101,7 +101,7 @@ def test_read_beyond_its_timeout_is_ended_with_its_runner(workplace, script, mon
     wait_until(lambda: not lives(pid))
 
 
-def test_a_withdrawn_read_that_goes_on_is_ended_with_its_runner(workplace, script, monkeypatch):
+def test_withdrawn_read_that_continues_is_ended_with_its_runner(workplace, script, monkeypatch):
     monkeypatch.setattr(conversation, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr("elevata.jobs.states.HEARTBEAT_SECONDS", 0.05)
     script.tell(deaf_on=["read"])

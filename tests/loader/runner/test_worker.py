@@ -81,7 +81,7 @@ def test_run_queued_during_another_run_is_performed_afterwards(airports, workpla
 
 
 @pytest.mark.full
-def test_reads_are_answered_while_a_run_is_under_way(airports, workplace, script):
+def test_reads_are_answered_during_a_run(airports, workplace, script):
     script.tell(pause=30, answers={"sample": {"rows": []}})
     working = in_thread(tasks.perform, queued().pk)
     wait_until(lambda: script.seen("load"))

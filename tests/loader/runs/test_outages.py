@@ -86,7 +86,7 @@ def test_second_local_load_at_the_same_time_is_refused(shop):
     check(shop, items=20_000)
 
 
-def test_a_message_that_comes_many_times_starts_one_attempt(shop):
+def test_repeated_message_starts_one_attempt(shop):
     shop.deliver(item=MANY)
     with working(shop):
         load = shop.start("load", "--run-id", "one")
@@ -201,7 +201,7 @@ def asked(database: str, query: str) -> Any:
         return connection.execute(query).fetchone()[0]
 
 
-def test_second_worker_goes_on_after_the_first_is_killed(tmp_path):
+def test_second_worker_continues_after_the_first_is_killed(tmp_path):
     """Start two workers, of which the lock of the data folder lets one run Spark."""
     with (
         TemporaryDirectory(prefix="elevata-test-") as servers_folder,

@@ -34,7 +34,7 @@ def test_load_timestamp_more_than_a_day_ahead_of_the_clock_is_refused():
 
 
 @pytest.mark.parametrize(("rows", "would_close", "allowed"), [(1, 5, False), (0, 0, False), (0, 5, True)])
-def test_an_empty_snapshot_is_taken_if_it_closes_nothing_or_is_allowed(rows, would_close, allowed):
+def test_empty_snapshot_is_accepted_if_it_closes_nothing_or_is_allowed(rows, would_close, allowed):
     DeleteGuard(allow_empty=allowed).check(name="t", rows=rows, would_close=would_close, open_keys=5)
 
 

@@ -160,7 +160,7 @@ def test_a_late_row_that_is_ignored_is_counted():
     assert row_outcomes(EFFECTIVE | {"late": "ignore"})[4] == "Counted and left out."
 
 
-def test_late_row_beyond_the_horizon_is_turned_away():
+def test_late_row_beyond_the_horizon_is_skipped():
     assert row_outcomes(EFFECTIVE | {"late_horizon": 1})[4].startswith("Turned away")
     assert row_outcomes(EFFECTIVE | {"late_horizon": 30})[4] == "Ends version 1, opens version 2."
 

@@ -210,7 +210,7 @@ def test_names_that_need_quotes_are_kept(spark, tmp_path, database):
     assert database.execute(indexes).fetchone() == (1,)
 
 
-def test_database_that_is_down_does_not_keep_other_copies_from_being_made(spark, tmp_path):
+def test_database_that_is_down_does_not_prevent_other_copies(spark, tmp_path):
     item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

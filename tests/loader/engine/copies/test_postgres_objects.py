@@ -163,7 +163,7 @@ def test_row_security_that_hides_rows_from_the_user_of_copies_blocks_the_copy(da
     assert database.execute(query).fetchone() == (True, True)
 
 
-def test_default_privileges_give_nobody_more_than_the_former_table(database, copier):
+def test_default_privileges_add_no_grants_to_a_replaced_table(database, copier):
     database.execute("ALTER DEFAULT PRIVILEGES FOR ROLE copier IN SCHEMA mart GRANT SELECT ON TABLES TO reader")
     make_copy(copier)
     may_read = "SELECT has_table_privilege('reader', 'mart.item', 'SELECT')"
@@ -177,7 +177,7 @@ def test_default_privileges_give_nobody_more_than_the_former_table(database, cop
     assert database.execute(may_read).fetchone() == (False,)
 
 
-def test_default_privileges_give_nobody_more_than_the_former_view(database, copier):
+def test_default_privileges_add_no_grants_to_a_replaced_view(database, copier):
     make_copy(copier)
     database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; ALTER VIEW mart.own OWNER TO copier")
     database.execute("GRANT SELECT ON mart.own TO stranger")
@@ -262,7 +262,7 @@ def test_table_of_another_owner_with_the_row_of_a_copy_is_not_touched(database, 
     assert refused.value.code == "COPY_FOREIGN"
 
 
-def test_comment_of_a_view_is_text_whatever_the_settings_of_the_server(database, copier):
+def test_comment_of_a_view_is_text_with_any_server_setting(database, copier):
     copier.execute("SET standard_conforming_strings = off")
     copier.execute(_SESSION)
     make_copy(copier)

@@ -59,7 +59,7 @@ def test_vacuum_dry_run_lists_removable_files_and_removes_nothing(item):
     assert set(listed) < {path.name for path in before}
 
 
-def test_a_vacuum_removes_what_the_dry_run_listed_and_no_row(item):
+def test_vacuum_removes_the_files_of_its_dry_run_and_no_row(item):
     before, versions = data_files(item), item.versions()
     _, planned = vacuum(item, dry_run=True)
     commits = [table.newest_run_commit() for table in tables(item)]

@@ -140,7 +140,7 @@ def test_a_local_time_that_the_clocks_skip_does_not_fit(spark):
     assert instants == [NO] * len(SKIPPED) + [micros(value) for value in expected]
 
 
-def test_a_local_time_that_comes_twice_is_the_earlier_instant(spark):
+def test_repeated_local_time_is_the_earlier_instant(spark):
     instants = convert(spark, "timestamp", ["2024-10-27T02:30"], {"timezone": "Europe/Berlin"})
     assert instants == [micros(at(2024, 10, 27, 0, 30))]
 

@@ -176,7 +176,7 @@ def test_rows_of_one_key_that_differ_are_refused(item, tmp_path, monkeypatch, on
     assert (error["code"], error["count"], error["samples"]) == ("CONFLICTING_ROWS", 1, ["id=1 (2 rows)"])
 
 
-def test_keys_whose_hashes_are_the_same_are_told_apart(item, tmp_path, monkeypatch):
+def test_different_keys_with_equal_hashes_are_distinguished(item, tmp_path, monkeypatch):
     item.given()
     monkeypatch.setattr(keys, "_has_distinct_keys", lambda *_: False)
     status, events = item.attempt(parquet(item, put(tmp_path / "e.parquet", CHECKED), at=DAY[0], run_id="one"))

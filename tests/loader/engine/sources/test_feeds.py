@@ -75,7 +75,7 @@ def test_each_file_is_loaded_once_and_a_run_without_new_files_warns(feed):
 
 
 @pytest.mark.nightly
-def test_a_file_that_changed_after_it_was_loaded_is_refused_and_nothing_is_touched(feed):
+def test_file_changed_after_its_load_is_refused_and_no_table_changes(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)
     feed.put("a.jsonl", (1, "a", 0), (1, "longer", 1))

@@ -114,7 +114,7 @@ def test_foreign_commit_on_rawcore_during_a_load_duplicates_no_rows(item, before
     assert open_keys(item) == [row["id"] for row in ROWS]
 
 
-def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
+def test_commit_on_raw_during_its_write_is_overwritten(item, before):
     item.given((ROWS, DAY[0]))
     raw = item.table(item.tables()[0])
     deed = "INSERT INTO {table} BY NAME SELECT '99' AS id, v, load_run_id, loaded_at FROM {table} LIMIT 1"
@@ -413,7 +413,7 @@ def test_accepted_restored_history_can_be_loaded(item):
 
 
 @pytest.mark.nightly
-def test_accepting_a_table_again_does_nothing(item):
+def test_repeated_acceptance_of_a_table_changes_nothing(item):
     item.given((ROWS, DAY[0]))
     first = accept_table(item, sequence=2)
     before = item.table(item.history_spec).version()

@@ -58,7 +58,7 @@ def test_file_with_an_encrypted_column_is_not_read_by_spark():
     assert not footer_of_end(with_encrypted_column(TABLE, "v"), "a").read_by_spark
 
 
-def test_compression_that_nobody_knows_is_refused(tmp_path: Path):
+def test_unknown_compression_is_refused(tmp_path: Path):
     assert refused(tmp_path / "a.parquet", with_compression(TABLE, 40)).code == "UNREADABLE_FILE"
 
 

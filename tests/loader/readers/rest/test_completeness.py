@@ -276,7 +276,9 @@ ENDED: dict[str, tuple[dict[str, Any], list[Any]]] = {
 
 @pytest.mark.parametrize("claim", MORE_THAN_CAME, ids=lambda claim: next(iter(claim)))
 @pytest.mark.parametrize("paging", ENDED)
-def test_claim_of_more_than_came_is_refused_by_every_paging(api: ApiServer, paging: str, claim: dict[str, Any]):
+def test_claim_of_more_records_is_refused_by_every_paging(
+    api: ApiServer, paging: str, claim: dict[str, Any]
+):
     options, pages = ENDED[paging]
     headers = {name: value for name, value in claim.items() if name[0].isupper()}
     members = {} if headers else claim
@@ -286,7 +288,7 @@ def test_claim_of_more_than_came_is_refused_by_every_paging(api: ApiServer, pagi
     assert refused.value.code == "INCOMPLETE"
 
 
-def test_an_offset_grows_by_the_records_that_came(api: ApiServer):
+def test_offset_grows_by_the_received_records(api: ApiServer):
     api.routes["/items"] = by_offset(3, total=7)
     read(api, **TOTAL)
     assert [(request.query["offset"], request.query["limit"]) for request in api.requests] == [
@@ -296,7 +298,7 @@ def test_an_offset_grows_by_the_records_that_came(api: ApiServer):
     ]
 
 
-def test_records_that_come_again_on_the_next_page_count_once(api: ApiServer):
+def test_records_repeated_on_the_next_page_count_once(api: ApiServer):
     pages = {0: ALL[:3], 3: ALL[2:5], 6: ALL[5:6], 7: []}
     api.routes["/items"] = lambda request: Answer.of({"items": pages[int(request.query["offset"])], "total": 7})
     with pytest.raises(Refusal, match="6 records came, and the API claims 7 at total"):

@@ -213,7 +213,7 @@ def test_oauth2_token_with_an_unusual_expiration_is_used(api: ApiServer, expires
 
 
 @pytest.mark.parametrize("header", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "9" * 400, "soon"])
-def test_retry_after_that_is_no_time_is_no_accident(api: ApiServer, header):
+def test_invalid_retry_after_header_is_ignored(api: ApiServer, header):
     api.serve("/items", *[Answer.of({}, 503, Retry_After=header)] * 5)
     assert refusal(api.source()).code == "SOURCE_FAILED"
 
@@ -265,7 +265,7 @@ def test_proxies_and_netrc_of_the_environment_are_not_used(api: ApiServer, monke
     assert "authorization" not in api.requests[0].headers
 
 
-def test_plain_http_goes_to_listed_addresses_only(api: ApiServer, monkeypatch):
+def test_plain_http_is_sent_to_listed_addresses_only(api: ApiServer, monkeypatch):
     def getaddrinfo(host: str, port: int, *_: Any, **__: Any) -> list:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", port))]
 

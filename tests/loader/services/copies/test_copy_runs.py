@@ -88,7 +88,7 @@ def local(make_runner, monkeypatch):
     monkeypatch.setattr(run_command, "Runner", make_runner)
 
 
-def test_load_queues_the_copies_of_what_it_loaded(bi, runner, script):
+def test_load_queues_the_copies_of_its_datasets(bi, runner, script):
     create_copy(dataset=airport(), to=bi)
     perform(request_load_run(run_id="first", wake_worker=False).run, runner)
     run = LoadRun.objects.get(kind=COPY)
@@ -151,7 +151,7 @@ def move_to_another_system(copy: DatasetCopy) -> None:
 
 
 @pytest.mark.parametrize("move", [move_table, move_system, move_to_another_system])
-def test_sensitive_columns_go_to_no_other_place_than_the_executed_one(bi, runner, script, move):
+def test_sensitive_columns_are_not_sent_to_a_target_that_no_report_executed(bi, runner, script, move):
     column = airport().columns.get(name="name")
     update_target_column(column=column, expected_version=column.version, pii=True)
     copy = create_copy(dataset=airport(), to=bi, sensitive="include")

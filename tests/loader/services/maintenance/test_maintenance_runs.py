@@ -314,7 +314,7 @@ def test_local_load_compacts_tables_with_many_files(airports, local, script):
 
 
 @pytest.mark.full
-def test_pages_and_api_show_what_a_maintenance_run_did(airports, runner):
+def test_pages_and_api_show_the_results_of_a_maintenance_run(airports, runner):
     with acting_as(None):
         reader = create_user(name="reader", roles=["viewer"])
     client = Client()

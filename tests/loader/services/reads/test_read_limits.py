@@ -26,7 +26,7 @@ def test_no_user_has_all_slots_of_reads():
 
 
 @pytest.mark.django_db
-def test_a_user_without_a_read_under_way_comes_first(airports):
+def test_user_without_an_active_read_is_served_first(airports):
     vera, willi, otto = (reader(name) for name in ("vera", "willi", "otto"))
     reads = {name: sample(user) for name, user in (("vera", vera), ("willi", willi), ("otto", otto))}
     assert next_work(lane=READS).pk == reads["vera"].pk

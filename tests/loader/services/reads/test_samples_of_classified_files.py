@@ -202,7 +202,7 @@ def test_detection_of_a_classified_file_is_recorded_for_a_steward(people: Source
     assert (entry.subject_name, changes["kind"], changes["columns"]) == ("shop.people", "file detection", ["mail"])
 
 
-def test_values_taken_as_names_of_columns_are_masked(people: SourceDataset, landing: Path, editor_user, steward_user):
+def test_values_detected_as_column_names_are_masked(people: SourceDataset, landing: Path, editor_user, steward_user):
     (landing / "people.csv").write_text("1;ada;x\n2;bob;y\n3;cal;z\nborn;mail;id\n")
     names = [column.name for column in detect(editor_user, people.system, "people.csv").columns]
     shown = {column.name for column in detect(steward_user, people.system, "people.csv").columns}

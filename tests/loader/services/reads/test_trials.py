@@ -88,7 +88,7 @@ def test_the_select_is_bound_to_the_tables_that_it_reads(tables):
     assert made.table is None
 
 
-def test_trial_over_a_view_reads_the_tables_beneath_it(tables):
+def test_trial_over_a_view_reads_its_base_tables(tables):
     made = manifest("SELECT icao FROM stage.stg_air_airport")
     assert [source.table.qualified_name for source in made.sources] == ["raw.raw_air_airport"]
 
@@ -104,14 +104,14 @@ def test_trial_requires_the_permission_to_read_every_input(tables):
     assert refusal(user=User.objects.get(pk=user.pk)).code == "NOT_PERMITTED"
 
 
-def test_trial_over_a_view_requires_the_permission_to_read_the_tables_beneath_it(tables):
+def test_trial_over_a_view_requires_the_permission_to_read_its_base_tables(tables):
     user = ensure_user(name="vera", roles=())
     grant_role(user=user, role="viewer", schema="stage")
     error = refusal("SELECT icao FROM stage.stg_air_airport", user=User.objects.get(pk=user.pk))
     assert "raw.raw_air_airport" in error.message
 
 
-def test_sensitive_columns_of_inputs_are_masked_beneath_the_select(classified):
+def test_sensitive_columns_of_inputs_are_masked_before_the_select_runs(classified):
     keys = {column.name: str(column.key) for column in target(NAME).columns.all()}
     (source,) = manifest(user=viewer()).sources
     assert keys["name"] not in source.masking.shown

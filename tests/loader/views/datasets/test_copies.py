@@ -156,7 +156,7 @@ def test_copy_run_is_requested_by_rest_with_the_permission_to_start_loads(
     assert (run.details["asked"]["check"], run.reason) == (True, "for the board")
 
 
-def test_health_says_that_more_copies_failed_than_are_listed(
+def test_health_reports_failed_copies_beyond_its_list(
     editor: Client, airport: TargetDataset, bi: System, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("architecture.selectors.health.MOST_CONCERNS", 1)

@@ -44,9 +44,7 @@ def test_columns_with_personal_data_are_marked(reader: Client, airport: TargetDa
     assert 'title="Masked: your roles do not include sensitive values"' in text
 
 
-def test_an_answer_that_holds_what_was_classified_since_is_withheld(
-    reader: Client, airport: TargetDataset, person: User
-):
+def test_answer_with_a_column_classified_later_is_withheld(reader: Client, airport: TargetDataset, person: User):
     made = answered_read(airport, person, "sample", {"icao": "EDDB", "name": "Berlin"})
     assert "Berlin" in part(reader, made)
     TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)

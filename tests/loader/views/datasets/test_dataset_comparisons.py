@@ -79,7 +79,7 @@ def two_views(view: TargetDataset, prod: Environment) -> TargetDataset:
     return view
 
 
-def test_a_view_is_compared_with_another_environment_from_the_tables_beneath(
+def test_view_is_compared_with_another_environment_by_its_base_tables(
     reader: Client, two_views: TargetDataset, prod: Environment
 ):
     assert f'href="{compare(two_views)}"' in read(reader, data(two_views))

@@ -50,7 +50,7 @@ def test_dataset_without_history_has_no_changes_page(reader: Client, airport: Ta
     assert reader.get(data(raw, "changes/")).status_code == 404
 
 
-def test_rows_of_a_view_are_read_from_the_tables_beneath(reader: Client, view: TargetDataset):
+def test_rows_of_a_view_are_read_from_its_base_tables(reader: Client, view: TargetDataset):
     assert 'name="sort" value="icao"' in read(reader, data(view, "?sort=icao"))
     ask(reader, view, kind="sample", rows="20", sort="icao")
     manifest = read_manifest(read=ReadRequest.objects.get())
@@ -73,7 +73,7 @@ def test_a_view_over_tables_that_do_not_exist_yet_is_refused(reader: Client, air
         read_manifest(read=ReadRequest.objects.get())
 
 
-def test_rows_of_a_view_need_the_permission_to_read_the_tables_beneath(view: TargetDataset, client: Client):
+def test_rows_of_a_view_need_the_permission_to_read_its_base_tables(view: TargetDataset, client: Client):
     vera = ensure_user(name="vera", roles=[])
     grant_role(user=vera, role="viewer", schema=view.schema.name)
     client.force_login(vera)
@@ -82,7 +82,7 @@ def test_rows_of_a_view_need_the_permission_to_read_the_tables_beneath(view: Tar
         read_manifest(read=ReadRequest.objects.get())
 
 
-def test_sensitive_columns_of_a_view_are_masked_with_those_beneath(reader: Client, view: TargetDataset):
+def test_sensitive_columns_of_a_view_are_masked_with_those_of_its_base_tables(reader: Client, view: TargetDataset):
     TargetColumn.objects.filter(dataset__name="raw_air_airport", name="name").update(pii=True)
     ask(reader, view, kind="sample", rows="20")
     manifest = read_manifest(read=ReadRequest.objects.get())

@@ -251,7 +251,7 @@ def test_truncated_key_search_asks_for_a_longer_text(reader: Client, airport: Ta
     assert "type more of the key" in html_of(reader.get(address))
 
 
-def test_versions_show_what_changed(reader: Client, airport: TargetDataset, person: User):
+def test_versions_show_their_changed_values(reader: Client, airport: TargetDataset, person: User):
     address = answered_read(
         airport,
         person,

@@ -125,7 +125,7 @@ def test_data_page_filters_by_the_failing_rows_of_a_check(reader: Client, check:
     assert (answer.status_code, read.arguments) == (302, {"limit": 20, "failing": str(check.key)})
 
 
-def test_answer_without_failing_rows_says_so_and_pages_keep_the_check(reader: Client, check: QualityCheck):
+def test_answer_without_failing_rows_shows_a_message_and_pages_keep_the_check(reader: Client, check: QualityCheck):
     arguments = {"failing": str(check.key), "limit": 20}
     answer = {"table_version": 7, "columns": ["icao"], "rows": [], "truncated": False, "masked": []}
     read = answered_read(reader, check.dataset, "sample", arguments, answer)

@@ -80,7 +80,7 @@ def test_editor_completes_published_names_functions_and_columns(reader: Client, 
     assert "elevation" in dict(columns[AIRPORT])
 
 
-def test_tree_has_schemas_tables_columns_and_what_contains_a_text(reader: Client, published: TargetDataset):
+def test_tree_lists_schemas_tables_and_columns_and_searches_names(reader: Client, published: TargetDataset):
     assert 'hx-get="/sql/tree/?schema=rawcore"' in read(reader, "/sql/tree/")
     assert f'data-insert="{AIRPORT}"' in read(reader, "/sql/tree/?schema=rawcore")
     assert 'data-insert="elevation"' in read(reader, f"/sql/tree/?table={AIRPORT}")
@@ -90,7 +90,7 @@ def test_tree_has_schemas_tables_columns_and_what_contains_a_text(reader: Client
     assert 'data-insert="elevation"' in read(reader, "/sql/tree/?find=ELEV")
 
 
-def test_editor_and_tree_leave_out_what_the_user_may_not_read(published: TargetDataset):
+def test_editor_and_tree_leave_out_tables_without_permission(published: TargetDataset):
     vera, client = someone("vera"), Client()
     grant_role(user=vera, role="viewer", schema="raw")
     client.force_login(vera)

@@ -216,9 +216,7 @@ def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: 
         ({"from": None, "to": {}}, "read whole, no rows"),
     ],
 )
-def test_a_run_shows_which_part_of_a_source_it_read(
-    reader: Client, warehouse: TargetDataset, window: dict, expected: str
-):
+def test_run_shows_its_read_window(reader: Client, warehouse: TargetDataset, window: dict, expected: str):
     DatasetRun.objects.filter(run__run_id="good", kind="raw").update(window=window)
     LoadRun.objects.filter(run_id="good").update(since="7")
     text = words(text_of(reader, "/load-runs/good/"))

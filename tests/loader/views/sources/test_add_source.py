@@ -187,7 +187,7 @@ def test_summary_redirects_to_the_load_type_if_it_no_longer_fits_the_columns(
     assert not SourceDataset.objects.exists()
 
 
-def test_a_name_that_is_taken_is_refused_at_its_field(editor: Client, shop: System):
+def test_existing_name_is_refused_at_its_field(editor: Client, shop: System):
     create_source_dataset(system=shop, name="orders", location="other.csv")
     answer = choose_columns(editor, import_page(editor))
     page = html_of(answer)
@@ -312,7 +312,7 @@ def test_default_load_type_skips_to_the_summary(editor: Client, shop: System):
     assert "SCD 2. Every version of a row is kept in a history" in words(read(editor, columns.url))
 
 
-def test_the_summary_names_what_is_created(editor: Client, shop: System):
+def test_summary_lists_the_created_objects(editor: Client, shop: System):
     text = words(read(editor, summary_of(editor)))
     history = "SCD 2. Every version of a row is kept in a history"
     for expected in ("Full snapshots", history, "rawcore.rc_shop_orders_hist", "order_no string"):

@@ -239,7 +239,7 @@ def test_unreadable_file_shows_its_error(editor: Client, shop: System, landing: 
         (b"id,dia\n1,12 enero 2026\n", "dia may have dates, in a format that is not read; they stay texts."),
     ],
 )
-def test_detected_reading_is_shown_with_what_the_file_leaves_open(
+def test_detected_options_are_shown_with_open_questions(
     editor: Client, shop: System, landing: Path, content: bytes, message: str
 ):
     (landing / "orders.csv").write_bytes(content)

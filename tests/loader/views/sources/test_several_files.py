@@ -79,12 +79,12 @@ def test_files_of_one_header_become_one_source_by_pattern(editor: Client, shop: 
     assert source.generated.exists()
 
 
-def test_files_of_one_header_become_a_source_each_if_so_chosen(editor: Client, shop: System, landing: Path):
+def test_files_of_one_header_become_separate_sources_on_request(editor: Client, shop: System, landing: Path):
     create(editor, page_of(editor, landing, DAYS), **{"group-0": "each"})
     assert sources() == {name.removesuffix(".csv"): name for name in DAYS}
 
 
-def test_files_that_are_left_out_become_no_source(editor: Client, shop: System, landing: Path):
+def test_excluded_files_become_no_source(editor: Client, shop: System, landing: Path):
     create(editor, page_of(editor, landing, DAYS | ITEMS), **{"group-0": "none"})
     assert sources() == {"items": "items.csv"}
     answer = create(editor, page_of(editor, landing, ITEMS), **{"group-0": "none"})

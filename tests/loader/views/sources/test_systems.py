@@ -153,7 +153,7 @@ def test_a_secret_that_is_not_set_is_named(editor: Client, shop: System, setting
     assert "ELEVATA_SOURCE_ERP_PASSWORD is not set" in text
 
 
-def test_a_refused_connection_says_host_and_port(editor: Client, shop: System, settings: Any):
+def test_refused_connection_names_host_and_port(editor: Client, shop: System, settings: Any):
     settings.SOURCE_HOSTS = ["127.0.0.1"]
     System.objects.update(kind="jdbc", location="postgresql://reader@127.0.0.1:1/erp")
     text = words(html_of(editor.post("/systems/shop/test/")))
@@ -205,7 +205,7 @@ def test_sources_of_a_system_are_downloaded(viewer: Client, shop: System):
     assert (row["source dataset"], row["location"], row["columns"]) == ("shop.orders", "orders.csv", "0")
 
 
-def test_a_viewer_sees_systems_and_why_buttons_are_off(viewer: Client, shop: System):
+def test_viewer_sees_systems_and_the_reason_of_disabled_buttons(viewer: Client, shop: System):
     page = read(viewer, "/systems/shop/")
     assert "needs the editor role" in page
     assert '<form class="actions"' not in page

@@ -263,7 +263,7 @@ def test_thousands_or_decimals_are_asked_if_no_value_shows_it():
         ({"a": ["1,234"], "b": ["1 234"]}, (",", ".")),
     ],
 )
-def test_number_like_1234_thousandths_is_asked_whatever_is_likelier(columns: dict, decimals: tuple):
+def test_separator_before_three_digits_is_always_asked(columns: dict, decimals: tuple):
     _, questions = detect_numbers(columns, ";")
     assert {question.option: question.candidates for question in questions}["decimal_separator"] == decimals
 
@@ -363,7 +363,7 @@ def test_numbers_that_may_be_dates_do_not_replace_dates_in_the_standard_way():
         *[(name, 1930) for name in ("Geburtsdatum", "GebDat", "geb_datum", "birth_date", "DOB", "date_naissance")],
     ],
 )
-def test_century_of_births_is_likelier_the_last_one(name: str, first: int):
+def test_last_century_is_proposed_first_for_births(name: str, first: int):
     _, (_, century) = detect_time_formats({name: ["31.12.26"]}, is_american=False)
     assert century.candidates[0] == first
 

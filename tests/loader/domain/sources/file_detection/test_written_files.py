@@ -86,5 +86,5 @@ def test_sixty_written_files_are_detected_or_asked_in_every_option():
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_found_file_is_detected_or_asked_in_every_option(file: Found):
+def test_example_file_is_detected_or_asked_in_every_option(file: Found):
     assert file.wrong() == []
