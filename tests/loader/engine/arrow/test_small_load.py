@@ -98,8 +98,8 @@ def test_small_load_compares_uuids_times_and_json_as_the_reference_engine_does(t
         assert {name: counts[name] for name in ("changed", "deleted", "unchanged")} == {
             name: expected[name] for name in ("changed", "deleted", "unchanged")
         }
-    shown = ("at", "v", "state", "opened_by", "closed_by")
-    expected_versions = [(row["id"].lower(), *(row[name] for name in shown)) for row in reference.rows()]
+    names = ("at", "v", "state", "opened_by", "closed_by")
+    expected_versions = [(row["id"].lower(), *(row[name] for name in names)) for row in reference.rows()]
     versions = [
         (row["id"].lower(), row["at"], row["v"], row["state"], row["run_id"], row["closed_by"])
         for row in warehouse.rows("history")

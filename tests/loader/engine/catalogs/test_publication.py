@@ -98,16 +98,16 @@ def test_names_are_published_read_renamed_and_repaired(loaded: Dataset, address:
     assert publish(loaded, address, only, whole=False) == {}
     assert count(loaded, prefix + STAGE) == 2
     # A view without the warehouse's mark is foreign, unless the catalog is the embedded one.
-    left = {} if address == "embedded" else {current: "foreign"}
-    assert publish(loaded, address, renamed) == left
+    problems = {} if address == "embedded" else {current: "foreign"}
+    assert publish(loaded, address, renamed) == problems
 
 
 def test_a_foreign_table_keeps_its_name_and_no_view_reads_it(loaded: Dataset, tmp_path):
     wanted, raw = names(loaded, "taken_"), "taken_raw.raw_t_published"
     loaded.spark.sql("CREATE SCHEMA taken_raw")
     loaded.spark.sql(f"CREATE TABLE {raw} USING delta LOCATION '{tmp_path}/foreign' AS SELECT 'not ours' AS text")
-    left = publish(loaded, "spark:spark_catalog", wanted)
-    assert left == {raw: "foreign", f"taken_{STAGE}": "failed"}
+    problems = publish(loaded, "spark:spark_catalog", wanted)
+    assert problems == {raw: "foreign", f"taken_{STAGE}": "failed"}
     assert [row.text for row in loaded.spark.table(raw).collect()] == ["not ours"]
 
 
@@ -123,8 +123,8 @@ def test_names_that_a_catalog_cannot_hold_are_reported_as_unsupported(loaded: Da
     wanted = names(loaded, "")
     loaded.spark.sql("CREATE SCHEMA `database`.rawcore")
     loaded.spark.sql(f"CREATE TABLE `database`.{ITEM} (a INT)")
-    left = publish(loaded, "spark:database", wanted)
-    assert left == {name.name: "unsupported" for name in wanted} | {ITEM: "foreign"}
+    problems = publish(loaded, "spark:database", wanted)
+    assert problems == {name.name: "unsupported" for name in wanted} | {ITEM: "foreign"}
 
 
 @pytest.mark.parametrize(

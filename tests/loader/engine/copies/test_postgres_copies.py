@@ -303,8 +303,10 @@ def test_copy_that_dies_leaves_the_former_rows_and_is_repeated(spark, tmp_path, 
     assert register_rows(database)[0][-1] == 3
     assert item.copy(item.target())["status"] == "copied"
     assert len(content(database)) == 4
-    left = beside(item.target()).partition(".")[2]
-    assert database.execute("SELECT count(*) FROM pg_class WHERE relname LIKE %s", [f"{left}%"]).fetchone() == (0,)
+    beside_table = beside(item.target()).partition(".")[2]
+    assert database.execute("SELECT count(*) FROM pg_class WHERE relname LIKE %s", [f"{beside_table}%"]).fetchone() == (
+        0,
+    )
 
 
 def test_copy_that_dies_after_the_swap_is_not_repeated(spark, tmp_path, database):

@@ -22,11 +22,11 @@ pytestmark = pytest.mark.spark
 def rows(spark, query: str) -> list[tuple]:
     """Return rows as ordered tuples; times as text in UTC."""
     frame = spark.sql(query)
-    shown = [
+    texts = [
         f"date_format({quote_identifier(name)}, 'yyyy-MM-dd HH:mm:ss.SSS')" if type_ == "timestamp" else f"`{name}`"
         for name, type_ in frame.dtypes
     ]
-    return sorted((tuple(row) for row in frame.selectExpr(*shown).collect()), key=str)
+    return sorted((tuple(row) for row in frame.selectExpr(*texts).collect()), key=str)
 
 
 # --- history written by the engine -------------------------------------------------------------

@@ -77,10 +77,10 @@ def test_vacuum_removes_the_files_of_its_dry_run_and_no_row(item):
 @pytest.mark.nightly
 def test_a_vacuum_removes_key_lists_that_no_commit_names(item):
     raw = next(table for table in tables(item) if table.key == item.tables()[0].key)
-    left = Path(raw.location, "_key_lists", "left")
-    left.mkdir(parents=True)
+    unused_list = Path(raw.location, "_key_lists", "left")
+    unused_list.mkdir(parents=True)
     vacuum(item)
-    assert not left.exists()
+    assert not unused_list.exists()
 
 
 @pytest.mark.nightly

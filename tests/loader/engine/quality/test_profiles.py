@@ -48,8 +48,8 @@ def test_a_profile_has_counts_limits_and_frequent_values_of_each_column(item):
 def test_masked_columns_have_counts_and_no_values(item):
     load(item, [row(1, name="secret"), row(2, name=None)])
     spec = item.rawcore_spec
-    shown = [column for column in spec.columns if column.name != "name"]
-    masking = Masking(tuple(column.key for column in shown), tuple(column.name for column in shown))
+    visible_columns = [column for column in spec.columns if column.name != "name"]
+    masking = Masking(tuple(column.key for column in visible_columns), tuple(column.name for column in visible_columns))
     answer = read(item, "profile", masking=masking)
     (name,) = [column for column in answer["profile"] if column["name"] == "name"]
     counts = {"rows": 2, "nulls": 1, "distinct": 1}

@@ -129,8 +129,8 @@ def test_unique_check_quarantines_every_row_that_repeats_a_value(item):
 
 def test_next_load_stores_a_released_row_unchanged(item):
     load(item, [row(1), row(2, name=None)], NAMED)
-    (shown,) = read_quarantine(item)["rows"]
-    assert decision(item, "release", entries=(shown[0],)) == {"released": 1}
+    (waiting_row,) = read_quarantine(item)["rows"]
+    assert decision(item, "release", entries=(waiting_row[0],)) == {"released": 1}
     event, results = load(item, [row(1), row(2, name=None), row(3, name=None)], NAMED, at=DAY[1])
     assert names(item) == {1: "a", 2: None}
     assert event["counts"]["quarantined"] == 1
@@ -141,12 +141,12 @@ def test_next_load_stores_a_released_row_unchanged(item):
 def test_quarantine_read_shows_tokens_instead_of_hashes_of_values(item, masking):
     load(item, [row(1), row(2, name=None), row(3, name=None)], NAMED)
     hashes = {entry["entry_id"] for entry in quarantine_rows(item)}
-    tokens = [shown[0] for shown in read_quarantine(item, masking)["rows"]]
+    tokens = [waiting_row[0] for waiting_row in read_quarantine(item, masking)["rows"]]
     assert len({*tokens, *hashes}) == 4
     with pytest.raises(Refusal, match="has no such rows in quarantine"):
         decision(item, "release", entries=tuple(hashes))
     assert decision(item, "release", entries=(tokens[0],)) == {"released": 1}
-    assert [shown[0] for shown in read_quarantine(item, masking)["rows"]] == tokens[1:]
+    assert [waiting_row[0] for waiting_row in read_quarantine(item, masking)["rows"]] == tokens[1:]
     table = quarantine_table(item.spark, item.warehouse, item.rawcore_spec.key)
     commits = item.spark.sql(f"DESCRIBE HISTORY {table.sql_name}").collect()
     assert all(SECRET not in str(commit.operationParameters) for commit in commits)

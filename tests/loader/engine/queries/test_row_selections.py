@@ -126,16 +126,16 @@ def test_origin_returns_the_delivered_row_and_descendants_its_key(item: Dataset)
     def origin(at: str) -> list[list]:
         arguments = {"entity_key": key, "at": at}
         parts = {"inputs": load.inputs, "entity_key": load.entity_key}
-        asked = ReadManifest("origin", item.history_spec, None, arguments, **parts)
-        return read(item.spark, item.warehouse, asked, "origin")["rows"]
+        manifest = ReadManifest("origin", item.history_spec, None, arguments, **parts)
+        return read(item.spark, item.warehouse, manifest, "origin")["rows"]
 
     assert origin("2023-12-31T00:00:00+00:00") == []
     ((_, run_id, _, file, row, opened),) = origin("2024-01-01T00:00:00+00:00")
     assert (run_id, opened) == ("run-1", "true")
     arguments = {"run_id": run_id, "file": file, "row": row}
     stored = Descendant(item.history_spec, load.inputs, load.entity_key)
-    asked = ReadManifest("descendants", load.inputs[0].table, None, arguments, descendants=(stored,))
-    answer = read(item.spark, item.warehouse, asked, "descendants")
+    manifest = ReadManifest("descendants", load.inputs[0].table, None, arguments, descendants=(stored,))
+    answer = read(item.spark, item.warehouse, manifest, "descendants")
     assert answer["rows"] == [[item.history_spec.qualified_name, key, "1", "true", "true"]]
     with pytest.raises(Refusal, match="does not have row 99"):
-        read(item.spark, item.warehouse, replace(asked, arguments=arguments | {"row": 99}), "descendants")
+        read(item.spark, item.warehouse, replace(manifest, arguments=arguments | {"row": 99}), "descendants")

@@ -26,8 +26,8 @@ def test_run_changes_are_inserts_updates_deletes_and_returns(spark, tmp_path, po
 
     def changes_of(run: str, **more: object) -> list[tuple]:
         known = {"tombstone": HistoryPolicy.from_dict(policy).label(DELETED)} if policy else {}
-        asked = ReadManifest("changes", item.history_spec, arguments={"run_id": run, **known, **more})
-        answer = read(spark, item.warehouse, asked, "changes")
+        manifest = ReadManifest("changes", item.history_spec, arguments={"run_id": run, **known, **more})
+        answer = read(spark, item.warehouse, manifest, "changes")
         at = {name: place for place, name in enumerate(answer["columns"])}
 
         def value(row: list | None) -> str | None:

@@ -20,5 +20,5 @@ def test_files_with_equal_numbers_are_numbered_with_another_salt(spark):
     assert sorted(numbers.values()) == pair
 
     half = F.shiftright(F.shiftleft(F.xxhash64(F.lit(salt), "name"), 32), 32)
-    asked = spark.createDataFrame([(name,) for name in pair], "name string").select(half.alias("number"), "name")
-    assert {row.number: row.name for row in asked.collect()} == numbers
+    numbered = spark.createDataFrame([(name,) for name in pair], "name string").select(half.alias("number"), "name")
+    assert {row.number: row.name for row in numbered.collect()} == numbers

@@ -256,8 +256,8 @@ def test_values_of_a_sensitive_column_are_in_no_refusal(warehouse, items):
 
 
 def retype(items: TableSpec, name: str, to: str) -> Operation:
-    asked = column(name)
-    return Operation("retype_column", "t", items.key, column=name, column_key=asked.key, from_="string", to=to)
+    retyped = column(name)
+    return Operation("retype_column", "t", items.key, column=name, column_key=retyped.key, from_="string", to=to)
 
 
 @pytest.mark.parametrize("to", [by_night("uuid"), by_night("time"), "json"])
@@ -407,11 +407,11 @@ def test_a_dry_run_shows_before_and_after_and_leaves_nothing_behind(warehouse, i
     after = DownstreamQuery("later", "SELECT b, t.id FROM steps_test.things t WHERE t.b <> 'steps_test.things'")
     result = dry_run_result(warehouse, warehouse.plan(wanted), *queries, after=(after,))
     assert (result["succeeded"], result["error"]) == (True, None)
-    shown = result["tables"][items.key]
-    assert (shown["before"]["name"], shown["after"]["name"]) == ("steps_test.items", "steps_test.things")
-    assert (shown["before"]["rows"], shown["after"]["rows"]) == (2, 2)
-    assert [(c["name"], c["type"]) for c in shown["after"]["columns"]][:2] == [("id", "bigint"), ("b", "string")]
-    assert sorted(row[0] for row in shown["after"]["samples"]) == ["1", "2"]
+    table = result["tables"][items.key]
+    assert (table["before"]["name"], table["after"]["name"]) == ("steps_test.items", "steps_test.things")
+    assert (table["before"]["rows"], table["after"]["rows"]) == (2, 2)
+    assert [(c["name"], c["type"]) for c in table["after"]["columns"]][:2] == [("id", "bigint"), ("b", "string")]
+    assert sorted(row[0] for row in table["after"]["samples"]) == ["1", "2"]
     assert {query["name"]: query["breaks"] for query in result["queries"]} == {
         "still": True,
         "by_hand": False,
@@ -427,10 +427,10 @@ def test_a_dry_run_masks_sensitive_values_before_and_after(warehouse, items):
     wanted = replace(items, columns=(column("id", "bigint"), column("renamed", of="a"), *items.columns[2:]))
     result = dry_run_result(warehouse, warehouse.plan(wanted), sensitive=(column("a").key,))
     for side in ("before", "after"):
-        shown = result["tables"][items.key][side]
-        at = [entry["key"] for entry in shown["columns"]].index(column("a").key)
-        assert {row[at] for row in shown["samples"]} == {MASK}
-        assert "b1" in {row[2] for row in shown["samples"]}
+        rows = result["tables"][items.key][side]
+        at = [entry["key"] for entry in rows["columns"]].index(column("a").key)
+        assert {row[at] for row in rows["samples"]} == {MASK}
+        assert "b1" in {row[2] for row in rows["samples"]}
 
 
 def test_failed_dry_run_names_its_step_and_leaves_nothing_behind(warehouse, items):
@@ -459,11 +459,11 @@ def test_cancelled_dry_run_stops_after_its_step_and_leaves_nothing_behind(wareho
 
 
 def test_next_dry_run_deletes_leftovers_of_a_killed_dry_run(warehouse, items):
-    left = Path(warehouse.folder) / dry_run.FOLDER / "dead"
-    left.mkdir(parents=True)
+    leftover = Path(warehouse.folder) / dry_run.FOLDER / "dead"
+    leftover.mkdir(parents=True)
     warehouse.spark.sql("CREATE SCHEMA __dry_run_dead_steps_test")
     assert dry_run_result(warehouse, ())["succeeded"]
-    assert not left.exists()
+    assert not leftover.exists()
     assert "__dry_run_dead_steps_test" not in [row[0] for row in warehouse.spark.sql("SHOW SCHEMAS").collect()]
 
 
@@ -521,8 +521,10 @@ CASES = [
 
 
 def test_does_not_survive_detects_values_that_a_type_cannot_hold(spark):
-    asked = [f"{does_not_survive(value, before, after)} AS c{i}" for i, (value, before, after, _) in enumerate(CASES)]
-    answers = spark.sql(f"SELECT {', '.join(asked)}").first()
+    expressions = [
+        f"{does_not_survive(value, before, after)} AS c{i}" for i, (value, before, after, _) in enumerate(CASES)
+    ]
+    answers = spark.sql(f"SELECT {', '.join(expressions)}").first()
     assert [(case[:3], answer) for case, answer in zip(CASES, answers, strict=True)] == [
         (case[:3], case[3]) for case in CASES
     ]

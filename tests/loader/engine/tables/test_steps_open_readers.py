@@ -209,12 +209,12 @@ def test_drop_of_features_keeps_rows_and_keys_and_opens_the_table_to_all_readers
 @pytest.mark.parametrize("statements", range(5))
 def test_interrupted_drop_of_features_is_resumed(warehouse, swapped, monkeypatch, statements):
     rows, shape, todo = warehouse.rows(swapped), structure(warehouse, swapped), plan_feature_drop(warehouse, swapped)
-    real, left = type(warehouse.spark).sql, [statements]
+    real, remaining = type(warehouse.spark).sql, [statements]
 
     def dying(session, text, *arguments, **more):
         if text.startswith("ALTER TABLE"):
-            left[0] -= 1
-            if left[0] < 0:
+            remaining[0] -= 1
+            if remaining[0] < 0:
                 raise Killed
         return real(session, text, *arguments, **more)
 

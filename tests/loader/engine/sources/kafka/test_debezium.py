@@ -52,8 +52,8 @@ def read_values(spark, monkeypatch, cases: list[Case]) -> list[str | None]:
 def test_debezium_values_are_read_as_the_table_of_types_shows(spark, monkeypatch, cases):
     of_options = [list(group) for _, group in groupby(cases, key=lambda case: case.options)]
     texts = [text for group in of_options for text in read_values(spark, monkeypatch, group)]
-    shown = [(case.line, text) for case, text in zip(cases, texts, strict=True)]
-    assert shown == [(case.line, case.arrives) for case in cases]
+    lines = [(case.line, text) for case, text in zip(cases, texts, strict=True)]
+    assert lines == [(case.line, case.arrives) for case in cases]
 
 
 def test_documentation_contains_the_table_of_debezium_types():
