@@ -22,13 +22,13 @@ def wrong(written: Written) -> dict[str, tuple]:
     """Return the options that are neither detected as written nor asked."""
     detected = detect_csv(FileSample("customers.csv", written.content))
     check_options("csv", detected.options)
-    asked = {question.option: question.candidates for question in detected.questions}
+    questions = {question.option: question.candidates for question in detected.questions}
     names = {*written.options, *detected.options}
     return {
         name: (written.options.get(name), detected.options.get(name))
         for name in names
         if written.options.get(name) != detected.options.get(name)
-        and written.options.get(name) not in asked.get(name, ())
+        and written.options.get(name) not in questions.get(name, ())
     }
 
 
