@@ -80,9 +80,9 @@ def test_button_requests_a_copy_run(operator: Client, airport: TargetDataset, ed
 
 def test_reader_sees_copies_without_buttons(viewer: Client, airport: TargetDataset, editor: Client, bi: System):
     create_copy(dataset=airport, to=bi)
-    shown = read(viewer, page(airport))
-    assert "Add copy" not in shown
-    assert "Copy now" not in shown
+    text = read(viewer, page(airport))
+    assert "Add copy" not in text
+    assert "Copy now" not in text
 
 
 def test_copies_by_rest_have_their_state(editor: Client, airport: TargetDataset, bi: System):

@@ -135,8 +135,8 @@ def test_changes_are_filtered_sorted_and_paged_as_a_sample_is(reader: Client, ai
     text = read(reader, data(airport, "changes/?run=good&find=ber&sort=name&rows=20&op=R"))
     for name, value in (("find", "ber"), ("sort", "name"), ("rows", "20"), ("op", "R")):
         assert f'name="{name}" value="{value}"' in text
-    asked = {"run": "good", "op": "R", "rows": "20", "find": "ber", "sort": "name", "offset": "20"}
-    ask(reader, airport, kind="changes", **asked)
+    fields = {"run": "good", "op": "R", "rows": "20", "find": "ber", "sort": "name", "offset": "20"}
+    ask(reader, airport, kind="changes", **fields)
     arguments = {"run_id": "good", "limit": 20, "op": "R", "find": "ber", "sort": "name", "offset": 20}
     assert ReadRequest.objects.get().arguments == arguments
     made = answered_read(airport, person, "changes", changes=[], truncated=True)
@@ -153,9 +153,9 @@ def test_export_of_changes_is_not_limited_to_the_shown_page(reader: Client, airp
     made = answered_read(airport, person, "changes", changes=changes, truncated=True)
     made.arguments = {"run_id": "good", "op": "I", "find": "ulm", "offset": 1}
     made.save()
-    asked = typed(part(reader, made), having="run")
+    fields = typed(part(reader, made), having="run")
     assert "Export all changes" in part(reader, made)
-    reader.post(f"/datasets/{airport.key}/reads/", asked)
+    reader.post(f"/datasets/{airport.key}/reads/", fields)
     export = ReadRequest.objects.get(kind="export")
     assert export.arguments == {"run_id": "good", "op": "I", "find": "ulm"}
     assert read_manifest(read=export).table.kind == "history"

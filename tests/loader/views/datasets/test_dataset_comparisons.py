@@ -66,8 +66,8 @@ def test_comparison_with_another_environment_requires_the_permission_in_both(
     grant_role(user=vera, role="viewer", environment=settings.ENVIRONMENT)
     client.force_login(vera)
     assert 'value="prod"' not in read(client, compare(airport, "?by=environments"))
-    asked = {"kind": "compare", "by": "environments", "base": "prod"}
-    assert "no other environment" in words(html_of(ask(client, airport, **asked)))
+    fields = {"kind": "compare", "by": "environments", "base": "prod"}
+    assert "no other environment" in words(html_of(ask(client, airport, **fields)))
     assert ReadRequest.objects.count() == 1
 
 
@@ -93,8 +93,8 @@ def test_view_is_compared_with_another_environment_by_its_base_tables(
 
 def test_comparison_of_earlier_versions_of_a_view_is_refused(reader: Client, view: TargetDataset):
     assert "there is no other whose data you may read" in words(read(reader, compare(view)))
-    asked = {"kind": "compare", "by": "versions", "base": "1", "other": "2"}
-    assert "which has no earlier states" in words(html_of(ask(reader, view, **asked)))
+    fields = {"kind": "compare", "by": "versions", "base": "1", "other": "2"}
+    assert "which has no earlier states" in words(html_of(ask(reader, view, **fields)))
 
 
 def test_comparison_of_a_view_requires_permission_for_its_tables_in_both_environments(

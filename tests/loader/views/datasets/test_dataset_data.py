@@ -87,8 +87,8 @@ def test_sensitive_columns_of_a_view_are_masked_with_those_of_its_base_tables(re
     ask(reader, view, kind="sample", rows="20")
     manifest = read_manifest(read=ReadRequest.objects.get())
     assert [masked_names(source.table.columns, source.masking) for source in manifest.sources] == [["name"], ["name"]]
-    asked = {"kind": "sample", "rows": "20", "sort": "name"}
-    assert "name is masked for you" in words(html_of(ask(reader, view, **asked)))
+    fields = {"kind": "sample", "rows": "20", "sort": "name"}
+    assert "name is masked for you" in words(html_of(ask(reader, view, **fields)))
 
 
 def test_sample_names_the_run_that_last_loaded_the_table(reader: Client, airport: TargetDataset):
@@ -112,9 +112,9 @@ def test_invalid_sample_option_shows_an_error_and_the_default_sample(
 
 def test_sample_read_stores_its_size_and_order(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="sample", rows="200", sort="loaded_at", descending="on")
-    asked = ReadRequest.objects.get()
-    assert (asked.kind, asked.arguments) == ("sample", {"limit": 200, "sort": "loaded_at", "descending": True})
-    assert read_manifest(read=asked).table.kind == "rawcore"
+    request = ReadRequest.objects.get()
+    assert (request.kind, request.arguments) == ("sample", {"limit": 200, "sort": "loaded_at", "descending": True})
+    assert read_manifest(read=request).table.kind == "rawcore"
 
 
 def test_rows_are_chosen_and_sorted_by_any_column(reader: Client, airport: TargetDataset):
@@ -176,9 +176,9 @@ def test_sample_of_a_history_reads_the_history_table(reader: Client, airport: Ta
 
 def test_changes_read_uses_the_history_with_run_and_operation(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="changes", run="good", op="D")
-    asked = ReadRequest.objects.get()
-    assert asked.arguments == {"run_id": "good", "limit": 100, "op": "D"}
-    assert read_manifest(read=asked).table.kind == "history"
+    request = ReadRequest.objects.get()
+    assert request.arguments == {"run_id": "good", "limit": 100, "op": "D"}
+    assert read_manifest(read=request).table.kind == "history"
 
 
 def test_changes_read_of_a_dataset_without_history_is_refused(reader: Client, airport: TargetDataset):
@@ -190,8 +190,8 @@ def test_changes_read_of_a_dataset_without_history_is_refused(reader: Client, ai
 def test_read_without_scripts_redirects_to_a_page_that_can_be_reloaded(reader: Client, airport: TargetDataset):
     assert "<noscript>" in read(reader, data(airport))
     answer = ask(reader, airport, script=False, kind="sample", rows="20")
-    asked = ReadRequest.objects.get()
-    assert answer.url == f"/reads/{asked.pk}/"
+    request = ReadRequest.objects.get()
+    assert answer.url == f"/reads/{request.pk}/"
     page = read(reader, answer.url)
     assert "<html" in page
     assert "Check for the result" in page
@@ -199,16 +199,16 @@ def test_read_without_scripts_redirects_to_a_page_that_can_be_reloaded(reader: C
 
 def test_export_applies_filter_and_order_but_no_offset(reader: Client, airport: TargetDataset, settings):
     ask(reader, airport, kind="export", find="ulm", sort="name", descending="True", offset="20")
-    asked = ReadRequest.objects.get()
-    assert asked.arguments == {"find": "ulm", "sort": "name", "descending": True}
-    assert read_manifest(read=asked).arguments["path"] == f"{settings.EXPORT_FOLDER}/{asked.pk}.csv"
+    request = ReadRequest.objects.get()
+    assert request.arguments == {"find": "ulm", "sort": "name", "descending": True}
+    assert read_manifest(read=request).arguments["path"] == f"{settings.EXPORT_FOLDER}/{request.pk}.csv"
 
 
 def test_rows_as_of_a_time_are_exported_from_the_history(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="export", at="2026-11-21T00:00:00+00:00", find="ED", offset=50)
-    asked = ReadRequest.objects.get()
-    assert asked.arguments == {"at": "2026-11-21T00:00:00+00:00", "find": "ED"}
-    assert read_manifest(read=asked).table.kind == "history"
+    request = ReadRequest.objects.get()
+    assert request.arguments == {"at": "2026-11-21T00:00:00+00:00", "find": "ED"}
+    assert read_manifest(read=request).table.kind == "history"
 
 
 def test_export_sorted_by_a_masked_column_is_refused(reader: Client, airport: TargetDataset):

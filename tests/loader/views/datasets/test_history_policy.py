@@ -292,11 +292,11 @@ def test_concurrent_policy_edit_shows_both_versions_and_saves_only_own_changes(e
     with acting_as(someone("bob", Role.EDITOR)):
         store(airport, history_policy={"deletes": "ignore"})
     answer = editor.post(address(airport), typed(page, profile="dbt"))
-    shown = words(html_of(answer))
+    form_text = words(html_of(answer))
     assert answer.status_code == 409
-    assert "bob changed rawcore.rc_air_airport while you were editing" in shown
-    assert "Deletes As the input has it Ignore unchanged by you" in shown
-    assert "Names of its columns As the input has it As the input has it dbt snapshots" in shown
+    assert "bob changed rawcore.rc_air_airport while you were editing" in form_text
+    assert "Deletes As the input has it Ignore unchanged by you" in form_text
+    assert "Names of its columns As the input has it As the input has it dbt snapshots" in form_text
     text = html_of(answer)
     saved = editor.post(action_of(text, having="version"), form_of(text, having="version"))
     assert saved.status_code == 302

@@ -46,12 +46,12 @@ def answered_query(person: User, text: str, columns: list[str], *rows: list) -> 
     return answer(request_query(text, 100, user=person).read, columns, *rows)
 
 
-def answer(asked: ReadRequest, columns: list[str], *rows: list) -> ReadRequest:
+def answer(request: ReadRequest, columns: list[str], *rows: list) -> ReadRequest:
     """Answer a query as a worker does."""
     result = {"columns": columns, "types": ["string"] * len(columns), "rows": list(rows), "truncated": False}
-    ReadRequest.objects.filter(pk=asked.pk).update(answer=query_answer(asked, result))
-    asked.job.__class__.objects.filter(pk=asked.pk).update(status="succeeded")
-    return ReadRequest.objects.get(pk=asked.pk)
+    ReadRequest.objects.filter(pk=request.pk).update(answer=query_answer(request, result))
+    request.job.__class__.objects.filter(pk=request.pk).update(status="succeeded")
+    return ReadRequest.objects.get(pk=request.pk)
 
 
 def test_view_cannot_be_queried_before_it_is_created(reader: Client, airport: TargetDataset):
@@ -104,8 +104,8 @@ def test_editor_and_tree_leave_out_tables_without_permission(published: TargetDa
 def test_page_lists_the_last_queries_of_the_user_with_their_results(reader: Client, published: TargetDataset):
     run(reader, f"\n\nSELECT icao FROM {AIRPORT}")
     page = read(reader, "/sql/")
-    asked = ReadRequest.objects.get()
-    assert f'href="/sql/answers/{asked.pk}/">SELECT icao FROM {AIRPORT}</a>' in page
+    request = ReadRequest.objects.get()
+    assert f'href="/sql/answers/{request.pk}/">SELECT icao FROM {AIRPORT}</a>' in page
     ReadRequest.objects.update(requested_by=someone("other"))
     assert f"SELECT icao FROM {AIRPORT}</a>" not in read(reader, "/sql/")
 
@@ -116,9 +116,9 @@ def test_query_over_an_unknown_name_suggests_a_similar_name(reader: Client, publ
 
 def test_query_creates_a_read_and_polls_for_its_answer(reader: Client, published: TargetDataset):
     text = run(reader, f"SELECT icao FROM {AIRPORT}")
-    asked = ReadRequest.objects.get()
-    assert (asked.kind, asked.arguments) == ("sql", {"text": f"SELECT icao FROM {AIRPORT}", "limit": 100})
-    assert f"/sql/answers/{asked.pk}/?seen=" in text
+    request = ReadRequest.objects.get()
+    assert (request.kind, request.arguments) == ("sql", {"text": f"SELECT icao FROM {AIRPORT}", "limit": 100})
+    assert f"/sql/answers/{request.pk}/?seen=" in text
     assert "Cancel query" in text
 
 
@@ -145,16 +145,16 @@ def test_query_beyond_the_limit_of_unfinished_reads_is_refused(reader: Client, p
 
 
 def test_without_scripts_the_answer_is_a_page_with_the_query(reader: Client, published: TargetDataset):
-    asked = reader.post("/sql/run/", {"text": f"SELECT icao FROM {AIRPORT}", "limit": "1000"})
-    text = read(reader, asked.url)
+    response = reader.post("/sql/run/", {"text": f"SELECT icao FROM {AIRPORT}", "limit": "1000"})
+    text = read(reader, response.url)
     assert f"SELECT icao FROM {AIRPORT}</textarea>" in text
     assert "Cancel query" in text
 
 
 def test_cancelled_query_is_withdrawn(reader: Client, published: TargetDataset):
     run(reader, f"SELECT icao FROM {AIRPORT}")
-    asked = ReadRequest.objects.get()
-    assert "WITHDRAWN" in html_of(reader.post(f"/sql/answers/{asked.pk}/cancel/", headers=HTMX))
+    request = ReadRequest.objects.get()
+    assert "WITHDRAWN" in html_of(reader.post(f"/sql/answers/{request.pk}/cancel/", headers=HTMX))
     assert ReadRequest.objects.get().status == "failed"
 
 
@@ -178,9 +178,9 @@ def test_masked_column_is_masked_in_expressions_of_a_query(reader: Client, perso
     assert made.answer["hidden"] == {AIRPORT: ["name"]}
     assert f"Masked for you: {AIRPORT}.name" in words(html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX)))
     (source,) = read_manifest(read=made).sources
-    shown = {column.name for column in source.table.columns if column.key in source.masking.shown}
-    assert "icao" in shown
-    assert "name" not in shown
+    visible = {column.name for column in source.table.columns if column.key in source.masking.shown}
+    assert "icao" in visible
+    assert "name" not in visible
 
 
 def test_columns_are_masked_by_former_and_unknown_names_where_the_environment_has_other_stable_keys(

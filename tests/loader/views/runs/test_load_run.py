@@ -182,9 +182,9 @@ def test_a_link_to_a_dataset_opens_the_page_that_has_it(reader: Client, large_ru
 
 def test_live_part_keeps_the_current_page(reader: Client, large_run: LoadRun):
     page = html.unescape(text_of(reader, "/load-runs/large/?page=2"))
-    asked = re.search(r'hx-get="(/load-runs/[^"]+)"', page)[1]
+    address = re.search(r'hx-get="(/load-runs/[^"]+)"', page)[1]
     RunEventFactory(run=large_run)
-    assert shown_datasets(text_of(reader, asked)) == ["d2", "d3"]
+    assert shown_datasets(text_of(reader, address)) == ["d2", "d3"]
 
 
 def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: TargetDataset):

@@ -22,8 +22,8 @@ def applied_run(airport: TargetDataset) -> LoadRun:
 
 def test_a_run_is_reverted_from_its_page_with_a_reason(operator: Client, airport: TargetDataset, applied_run: LoadRun):
     assert 'href="/load-runs/r1/revert/"' in html_of(operator.get("/load-runs/r1/"))
-    asked = html_of(operator.get("/load-runs/r1/revert/"))
-    assert "28,130 rows: 2,135 new, 12,788 changed and 2,880 deleted keys" in asked
+    form = html_of(operator.get("/load-runs/r1/revert/"))
+    assert "28,130 rows: 2,135 new, 12,788 changed and 2,880 deleted keys" in form
     without = operator.post("/load-runs/r1/revert/", {"dataset": str(airport)})
     assert (without.status_code, b"Enter a reason." in without.content) == (422, True)
     done = operator.post("/load-runs/r1/revert/", {"dataset": str(airport), "reason": "test data"})
@@ -51,20 +51,20 @@ def test_a_history_is_pruned_from_its_page(operator: Client, airport: TargetData
     done = operator.post(where, {"ended_before": "2024-01-31", "archive": "on", "reason": "old"})
     run = LoadRun.objects.get()
     assert done.headers["Location"] == f"/load-runs/{run.run_id}/"
-    asked = {
+    fields = {
         "ended_before": "2024-01-31T00:00:00+00:00",
         "archive": f"{settings.WAREHOUSE}/.archive/{airport.history.key}",
     }
-    assert (run.kind, run.reason, run.details["asked"]) == ("prune", "old", asked)
+    assert (run.kind, run.reason, run.details["asked"]) == ("prune", "old", fields)
 
 
 def test_a_check_starts_at_the_button_and_shows_its_findings(operator: Client, airport: TargetDataset):
     where = f"/datasets/{airport.key}/history/check/"
     operator.get(where)
     assert not ReadRequest.objects.exists()
-    asked = operator.post(where)
+    response = operator.post(where)
     read = ReadRequest.objects.get(kind="check")
-    assert asked.headers["Location"] == f"/reads/{read.pk}/"
+    assert response.headers["Location"] == f"/reads/{read.pk}/"
     finding = {
         "code": "OVERLAP",
         "message": "versions overlap",

@@ -41,10 +41,10 @@ def test_examples_of_a_failed_load_are_shown_only_with_the_permission_to_read_da
         page = words(html_of(vera_client.get(address)))
         assert EXAMPLE not in page
         assert "to see examples" in page
-    shown = {client: client.get("/api/v1/load-runs/bad/").json()["datasets"] for client in (reader, vera_client)}
-    assert any(entry["error"] and EXAMPLE in entry["error"]["samples"] for entry in shown[reader])
-    assert not any(entry["error"] and "samples" in entry["error"] for entry in shown[vera_client])
-    assert any(entry["error"] and entry["error"]["count"] == 3 for entry in shown[vera_client])
+    datasets = {client: client.get("/api/v1/load-runs/bad/").json()["datasets"] for client in (reader, vera_client)}
+    assert any(entry["error"] and EXAMPLE in entry["error"]["samples"] for entry in datasets[reader])
+    assert not any(entry["error"] and "samples" in entry["error"] for entry in datasets[vera_client])
+    assert any(entry["error"] and entry["error"]["count"] == 3 for entry in datasets[vera_client])
 
 
 def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(vera_client: Client, reader: Client):
@@ -55,8 +55,10 @@ def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(ve
     for client, sees in ((reader, True), (vera_client, False)):
         page = html_of(client.get("/load-runs/bad/"))
         assert ("NULL_VALUE" in page, CUSTOMER in page, rows in page) == (True, sees, sees)
-        (shown,) = (entry for entry in client.get("/api/v1/load-runs/bad/").json()["datasets"] if entry["faults"])
-        assert [bool(entry.get("samples")) for entry in shown["faults"]["faults"]] == [sees, sees]
+        (failed_entry,) = (
+            entry for entry in client.get("/api/v1/load-runs/bad/").json()["datasets"] if entry["faults"]
+        )
+        assert [bool(entry.get("samples")) for entry in failed_entry["faults"]["faults"]] == [sees, sees]
 
 
 def windows(client: Client) -> tuple[str, dict]:
@@ -69,12 +71,12 @@ def windows(client: Client) -> tuple[str, dict]:
 def test_watermark_values_are_shown_only_with_the_permission_to_read_data(vera_client: Client, reader: Client):
     window = {"from": {"elevation": "7"}, "to": {"elevation": "9"}, "ahead": {"elevation": 2}}
     DatasetRun.objects.filter(run__run_id="good", kind="raw").update(window=window)
-    page, shown = windows(reader)
+    page, window_text = windows(reader)
     assert "read from elevation 7, up to elevation 9, and 2 rows ahead" in page
-    assert (shown["from"], shown["to"]) == (window["from"], window["to"])
-    page, shown = windows(vera_client)
+    assert (window_text["from"], window_text["to"]) == (window["from"], window["to"])
+    page, window_text = windows(vera_client)
     assert "read from elevation hidden, up to elevation hidden, and 2 rows ahead" in page
-    assert (shown["from"], shown["to"]) == ({"elevation": "hidden"}, {"elevation": "hidden"})
+    assert (window_text["from"], window_text["to"]) == ({"elevation": "hidden"}, {"elevation": "hidden"})
 
 
 @pytest.mark.parametrize("column", ["elevation", "undescribed"])
@@ -84,9 +86,9 @@ def test_watermark_values_of_a_sensitive_or_undescribed_column_are_hidden_from_e
     rows = DatasetRun.objects.filter(run__run_id="good", kind="raw")
     rows.update(window={"from": None, "to": {column: CUSTOMER}})
     rows.get().dataset.columns.filter(name="elevation").update(pii=True)
-    page, shown = windows(reader)
+    page, window_text = windows(reader)
     assert (f"read whole, up to {column} hidden" in page, CUSTOMER in page) == (True, False)
-    assert shown == {"from": None, "to": {column: "hidden"}}
+    assert window_text == {"from": None, "to": {column: "hidden"}}
 
 
 def test_watermark_values_of_more_datasets_take_no_more_queries(person: User, warehouse: TargetDataset):
@@ -122,9 +124,9 @@ def test_home_page_hides_values_from_a_user_without_the_permission_to_read_data(
         error={"code": "UNEXPECTED", "message": message}
     )
     assert CUSTOMER in html_of(reader.get("/"))
-    shown = html_of(vera_client.get("/"))
-    assert CUSTOMER not in shown
-    assert "it failed" in shown
+    page = html_of(vera_client.get("/"))
+    assert CUSTOMER not in page
+    assert "it failed" in page
 
 
 @pytest.mark.usefixtures("warehouse")

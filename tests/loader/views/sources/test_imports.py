@@ -248,9 +248,9 @@ def test_detected_options_are_shown_with_open_questions(
 
 def test_answers_to_questions_are_the_options_of_the_source(editor: Client, shop: System, landing: Path):
     (landing / "orders.csv").write_text("id;amount;at\n1;1.234;01.02.2024\n2;5.678;03.04.2024\n")
-    asked = form_of(import_page(editor), having="answer-date_format")
-    assert asked["answer-date_format"] == ['{"date_format": "%d.%m.%Y"}']
-    sent = {name: values[0] for name, values in asked.items()} | {
+    form = form_of(import_page(editor), having="answer-date_format")
+    assert form["answer-date_format"] == ['{"date_format": "%d.%m.%Y"}']
+    sent = {name: values[0] for name, values in form.items()} | {
         "answer-date_format": '{"date_format": "%m.%d.%Y"}',
         "answer-decimal_separator": '{"decimal_separator": ".", "thousands_separator": null}',
     }

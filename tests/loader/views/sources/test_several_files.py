@@ -48,11 +48,11 @@ def test_several_uploaded_files_lead_to_their_groups(editor: Client, shop: Syste
     assert (fields["group-0"], fields["group-1"]) == (["pattern"], ["each"])
 
 
-@pytest.mark.parametrize(("length", "shown"), [(8, 20), (200, 18)])
-def test_more_files_than_the_step_can_have_are_left_for_later(editor: Client, shop: System, length: int, shown: int):
+@pytest.mark.parametrize(("length", "expected"), [(8, 20), (200, 18)])
+def test_more_files_than_the_step_can_have_are_left_for_later(editor: Client, shop: System, length: int, expected: int):
     files = {f"{number:0{length}}.csv": "id\n1\n" for number in range(21)}
     page = words(read(editor, upload(editor, files).url))
-    assert f"Only the first {shown} files are shown." in page
+    assert f"Only the first {expected} files are shown." in page
 
 
 def test_upload_of_a_single_file_opens_the_choice_of_its_columns(editor: Client, shop: System):
