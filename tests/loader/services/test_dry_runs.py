@@ -54,11 +54,11 @@ def olga():
 
 def claimed_dry_run(preview: Preview, by: str = "w1", silent_for: timedelta = timedelta(0)) -> DryRun:
     """Return a dry run that a worker claimed, with its last heartbeat some time ago."""
-    asked = request_dry_run(preview=preview, user=olga()).dry_run
-    claim(job_pk=asked.pk, worker=by)
-    Job.objects.filter(pk=asked.pk).update(heartbeat_at=timezone.now() - silent_for)
-    asked.refresh_from_db()
-    return asked
+    dry_run = request_dry_run(preview=preview, user=olga()).dry_run
+    claim(job_pk=dry_run.pk, worker=by)
+    Job.objects.filter(pk=dry_run.pk).update(heartbeat_at=timezone.now() - silent_for)
+    dry_run.refresh_from_db()
+    return dry_run
 
 
 def perform_in_thread(dry_run_pk: int, runner) -> None:

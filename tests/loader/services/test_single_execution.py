@@ -68,16 +68,16 @@ def test_execution_requested_twice_and_delivered_to_two_workers_runs_once(
     person = olga()
 
     def press():
-        asked = request_execution(report=report, user=person)
-        asked.send_wakeup()
-        assert asked.reason == ""
-        return asked
+        request = request_execution(report=report, user=person)
+        request.send_wakeup()
+        assert request.reason == ""
+        return request
 
-    asked = in_threads(press, press)
-    execution = asked[0].execution
-    assert sorted(request.requested for request in asked) == [False, True]
-    assert asked[1].execution == execution
-    asked[0].send_wakeup()  # the same message again
+    requests = in_threads(press, press)
+    execution = requests[0].execution
+    assert sorted(request.requested for request in requests) == [False, True]
+    assert requests[1].execution == execution
+    requests[0].send_wakeup()  # the same message again
     other = threading.Thread(target=load, args=(second,))
     with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False, shutdown_timeout=60):
         other.start()

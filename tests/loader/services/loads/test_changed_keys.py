@@ -88,8 +88,8 @@ def test_read_uses_the_existing_table(moved, runner, script):
 
 def test_compaction_uses_the_existing_tables(moved, runner, script):
     (before, *_) = loads(script, AIRPORT)
-    asked = request_compaction(dataset_key=before["dataset"], wake_worker=False)
-    assert perform(asked.run, runner).status == "succeeded"
+    request = request_compaction(dataset_key=before["dataset"], wake_worker=False)
+    assert perform(request.run, runner).status == "succeeded"
     body = script.seen("compact")[-1]["body"]
     assert body["dataset"] == before["dataset"]
     assert {table["key"] for table in body["tables"]} == {before["table"]["key"], before["history"]["key"]}

@@ -66,11 +66,11 @@ def test_run_id_begins_with_its_time():
 
 def test_load_request_queues_a_run_and_wakes_a_worker(airports, wakeups, django_user_model):
     user = ensure_user(name="ann", roles=["operator"])
-    asked = request_load_run(load_timestamp=datetime(2024, 5, 1), user=user)
-    assert (asked.requested, asked.wakeup_sent, asked.notice) == (True, True, "")
-    assert (asked.run.status, asked.run.load_timestamp, asked.run.requested_by) == ("queued", AT, user)
-    assert asked.run.scope == {"kind": "all", "name": "", "target_only": False}
-    assert wakeups == [asked.run.pk]
+    request = request_load_run(load_timestamp=datetime(2024, 5, 1), user=user)
+    assert (request.requested, request.wakeup_sent, request.notice) == (True, True, "")
+    assert (request.run.status, request.run.load_timestamp, request.run.requested_by) == ("queued", AT, user)
+    assert request.run.scope == {"kind": "all", "name": "", "target_only": False}
+    assert wakeups == [request.run.pk]
 
 
 def test_new_run_dated_more_than_a_day_ahead_is_refused(airports, wakeups):
@@ -93,10 +93,10 @@ def test_load_form_and_api_refuse_a_timestamp_in_the_far_future(airports, wakeup
 
 def test_run_is_queued_while_the_broker_is_unreachable(airports, wakeups):
     wakeups.reason = "connection refused"
-    asked = request_load_run()
+    request = request_load_run()
     assert LoadRun.objects.get().status == "queued"
-    assert asked.wakeup_sent is False
-    assert asked.notice == ("queued; the broker does not answer: connection refused; the scheduler sends it again")
+    assert request.wakeup_sent is False
+    assert request.notice == ("queued; the broker does not answer: connection refused; the scheduler sends it again")
 
 
 @pytest.mark.parametrize("scope", [Scope(SCHEMA, "nope"), Scope(DATASET, "rawcore.nope")])
@@ -117,8 +117,8 @@ def test_invalid_run_id_is_refused(airports, run_id):
 def test_request_with_the_id_of_a_succeeded_or_active_run_returns_it_unchanged(airports, wakeups, status):
     run = request_load_run(run_id="r").run
     LoadRun.objects.update(status=status, heartbeat_at=timezone.now())
-    asked = request_load_run(run_id="r")
-    assert (asked.run.pk, asked.run.status, asked.requested) == (run.pk, status, False)
+    request = request_load_run(run_id="r")
+    assert (request.run.pk, request.run.status, request.requested) == (run.pk, status, False)
     assert len(wakeups) == 1
 
 
@@ -126,9 +126,14 @@ def test_request_with_the_id_of_a_succeeded_or_active_run_returns_it_unchanged(a
 def test_request_with_the_id_of_an_unsuccessful_run_queues_it_again(airports, wakeups, status):
     request_load_run(run_id="r", load_timestamp=AT)
     LoadRun.objects.update(status=status, error={"code": "X", "message": "x"}, finished_at=timezone.now())
-    asked = request_load_run(run_id="r", allow_empty=True, allow_deletes=True)
-    assert (asked.requested, asked.run.status, asked.run.error, asked.run.finished_at) == (True, "queued", None, None)
-    assert (asked.run.load_timestamp, asked.run.allow_empty, asked.run.allow_deletes) == (AT, True, True)
+    request = request_load_run(run_id="r", allow_empty=True, allow_deletes=True)
+    assert (request.requested, request.run.status, request.run.error, request.run.finished_at) == (
+        True,
+        "queued",
+        None,
+        None,
+    )
+    assert (request.run.load_timestamp, request.run.allow_empty, request.run.allow_deletes) == (AT, True, True)
     assert len(wakeups) == 2
 
 
@@ -136,8 +141,8 @@ def test_request_with_the_id_of_a_silent_run_queues_it_again(airports, wakeups):
     run = request_load_run(run_id="r").run
     claim(run_pk=run.pk, worker="w")
     LoadRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
-    asked = request_load_run(run_id="r")
-    assert (asked.requested, asked.run.status, asked.run.attempt) == (True, "queued", 1)
+    request = request_load_run(run_id="r")
+    assert (request.requested, request.run.status, request.run.attempt) == (True, "queued", 1)
 
 
 def test_a_repetition_by_a_user_who_was_renamed_meanwhile_is_refused(airports, wakeups):
@@ -162,9 +167,9 @@ def test_run_id_of_a_different_request_is_refused(airports, wakeups):
 
 
 def test_concurrent_requests_with_one_run_id_create_one_run(airports, wakeups, in_threads):
-    asked = in_threads(*[lambda: request_load_run(run_id="r")] * 4)
+    requests = in_threads(*[lambda: request_load_run(run_id="r")] * 4)
     assert LoadRun.objects.count() == 1
-    assert sum(request.requested for request in asked) == 1
+    assert sum(request.requested for request in requests) == 1
 
 
 def test_run_is_claimed_by_only_one_of_several_workers(airports, in_threads):
@@ -288,10 +293,10 @@ def test_unreachable_broker_is_reported_in_one_line_without_its_password(airport
     url = "redis://:secret@127.0.0.1:1/0"
     monkeypatch.setattr(current_app._get_current_object(), "connection_for_write", lambda: current_app.connection(url))
     settings.CELERY_BROKER_URL = url
-    asked = request_load_run()
-    assert asked.wakeup_sent is False
-    assert "\n" not in asked.notice
-    assert "secret" not in asked.notice
+    request = request_load_run()
+    assert request.wakeup_sent is False
+    assert "\n" not in request.notice
+    assert "secret" not in request.notice
     assert LoadRun.objects.get().status == "queued"
 
 

@@ -91,8 +91,8 @@ def test_maintenance_run_without_the_permission_is_refused(load, kind):
 
 def test_maintenance_run_is_requested_by_the_acting_user(load, eve):
     with acting_as(eve):
-        asked = ASKING["revert"]()
-    assert (asked.run.requested_by, asked.run.who) == (eve, "eve")
+        request = ASKING["revert"]()
+    assert (request.run.requested_by, request.run.who) == (eve, "eve")
 
 
 def test_reason_of_a_history_batch_is_optional(load, eve):

@@ -83,10 +83,10 @@ def revert(of_run: str, dataset: str = AIRPORT, **more):
 
 def test_history_batch_loads_its_files_into_one_dataset(airports, runner, script):
     use_batch_files()
-    asked = request_history_batch(
+    request = request_history_batch(
         dataset=AIRPORT, files={"upsert": ["/in/u.csv"], "delete": ["/in/d.csv"]}, run_id="b1", wake_worker=False
     )
-    run = perform(asked.run, runner)
+    run = perform(request.run, runner)
     assert (run.status, run.kind, run.who) == ("succeeded", "history_batch", "eve")
     manifest = script.seen("load")[-1]["body"]
     (load,) = manifest["rawcore"]
@@ -208,9 +208,9 @@ def test_revert_repeated_after_a_load_gets_a_later_sequence(airports, runner, sc
 
 def test_queued_revert_is_cancelled_at_once(airports, runner):
     perform_load(runner, "r1")
-    asked = revert("r1")
-    assert request_cancel(run=asked.run).status == "canceled"
-    assert perform(asked.run, runner) is None
+    request = revert("r1")
+    assert request_cancel(run=request.run).status == "canceled"
+    assert perform(request.run, runner) is None
 
 
 def test_revert_of_tables_that_differ_from_the_metadata_fails(airports, runner, script):
@@ -228,10 +228,10 @@ def test_revert_of_tables_that_differ_from_the_metadata_fails(airports, runner, 
 
 def test_prune_stores_its_date_and_refuses_invalid_dates(airports, runner, script):
     perform_load(runner, "r1")
-    asked = request_prune(
+    request = request_prune(
         dataset=AIRPORT, reason=WHY, ended_before="2024-01-31", archive="/kept", run_id="p1", wake_worker=False
     )
-    run = perform(asked.run, runner)
+    run = perform(request.run, runner)
     assert (run.status, run.kind) == ("succeeded", "prune")
     assert run.details["asked"] == {"ended_before": "2024-01-31T00:00:00+00:00", "archive": "/kept"}
     manifest = script.seen("prune")[0]["body"]

@@ -136,6 +136,6 @@ def test_sensitive_keys_include_the_hashes_of_sensitive_values(airports):
         for table in (rawcore_table(described), history)
         for purpose in ("entity_key", "row_hash")
     }
-    shown = {column.key for column in dataset.columns.exclude(name="icao")} | {history.column("started_at").key}
+    visible = {column.key for column in dataset.columns.exclude(name="icao")} | {history.column("started_at").key}
     assert sensitive >= hashes | {history.column("history_key").key, str(dataset.columns.get(name="icao").key)}
-    assert not sensitive & set(map(str, shown))
+    assert not sensitive & set(map(str, visible))

@@ -380,8 +380,8 @@ def test_take_rule_adds_new_columns_as_the_system_and_creates_a_report(orders: S
     with acting_as(world.operator):
         rest = observe(declare(orders, "take"), "order_no", "customer", ("vip", "boolean"))
     assert ids(rest) == ["gone:amount"]
-    taken = SourceProposal.objects.get(status="accepted")
-    assert (taken.accepted, taken.decided_by) == (["new:vip"], None)
+    accepted = SourceProposal.objects.get(status="accepted")
+    assert (accepted.accepted, accepted.decided_by) == (["new:vip"], None)
     assert contract(orders)["vip"] == "boolean"
     entry = ChangeLogEntry.objects.get(subject_kind="source_column", subject_name="shop.orders.vip")
     assert entry.actor == "system"
