@@ -94,11 +94,11 @@ def speak(settings: dict) -> None:
 def observe(_id, body, settings, _stop) -> dict:
     known = settings.get("observed", {})
     there = [key for key in body["tables"] if key in known]
-    shown = {key: known[key] for key in there if body.get("dropped") or not known[key].get("dropped")}
+    tables = {key: known[key] for key in there if body.get("dropped") or not known[key].get("dropped")}
     unreadable = [key for key in body["tables"] if key in settings.get("unreadable", ())]
     if unreadable and not body["skip_unreadable"]:
         return {"status": "failed", "error": {"code": "UNREADABLE_TABLE", "message": f"{unreadable[0]} is damaged"}}
-    answer = {key: table for key, table in shown.items() if key not in unreadable}
+    answer = {key: table for key, table in tables.items() if key not in unreadable}
     errors = {key: {"code": "UNREADABLE_TABLE", "message": f"{key} is damaged"} for key in unreadable}
     return {"status": "succeeded", "answer": answer, "unreadable": errors}
 

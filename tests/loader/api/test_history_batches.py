@@ -182,7 +182,7 @@ def test_history_batch_requires_the_permission_to_start_loads(
 
 
 @pytest.mark.parametrize(
-    ("status", "ago", "left"),
+    ("status", "ago", "remaining"),
     [
         ("queued", timedelta(0), 2),
         ("succeeded", timedelta(0), 0),
@@ -191,13 +191,13 @@ def test_history_batch_requires_the_permission_to_start_loads(
     ],
 )
 def test_sweep_deletes_batch_files_that_their_run_no_longer_needs(
-    operator: Client, batch_airport: TargetDataset, landing: Path, status: str, ago: timedelta, left: int
+    operator: Client, batch_airport: TargetDataset, landing: Path, status: str, ago: timedelta, remaining: int
 ):
     send(operator, batch_airport, upsert=file())
     finished = None if status == "queued" else timezone.now() - ago
     LoadRun.objects.update(status=status, finished_at=finished)
     sweep_uploads()
-    assert len(stored_files(landing)) == left
+    assert len(stored_files(landing)) == remaining
 
 
 def test_sweep_deletes_incomplete_uploads_once_they_are_old(landing: Path):

@@ -46,9 +46,9 @@ def answered_query(query: str) -> str:
 
 
 def test_a_query_waits_until_a_worker_answers(reader: Client, query: str):
-    shown = reader.get(query)
-    assert (shown.json()["text"], shown.json()["status"], shown.json()["answer"]) == (TEXT, "queued", None)
-    assert "Retry-After" in shown.headers
+    response = reader.get(query)
+    assert (response.json()["text"], response.json()["status"], response.json()["answer"]) == (TEXT, "queued", None)
+    assert "Retry-After" in response.headers
 
 
 def test_an_answer_has_its_columns_with_types_and_its_rows(reader: Client, answered_query: str):

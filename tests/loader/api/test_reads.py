@@ -367,8 +367,8 @@ def test_checks_run_by_rest_have_results_and_no_rows(reader: Client, airport: Ta
     answer = {"table_version": 7, "results": [result | {"failed": 2, "total": 9, "samples": ["icao=KJFK"]}]}
     address = answered_read(reader, airport, answer, "quality", check=str(check.key))
     assert ReadRequest.objects.get().arguments["check"] == str(check.key)
-    (shown,) = reader.get(address).json()["answer"]["results"]
-    assert (shown["check"], shown["outcome"], shown["failed"], "samples" in shown) == (
+    (check_result,) = reader.get(address).json()["answer"]["results"]
+    assert (check_result["check"], check_result["outcome"], check_result["failed"], "samples" in check_result) == (
         *(str(check.key), "warned", 2),
         False,
     )

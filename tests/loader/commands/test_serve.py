@@ -81,10 +81,10 @@ def test_killed_parent_leaves_no_process_running(installation):
 
 
 def test_port_in_use_is_reported_in_one_line(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         refused = manage(tmp_path, "serve", "--port", str(port))
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"cannot listen at 127.0.0.1:{port}")

@@ -389,15 +389,15 @@ def test_service_stop_cancels_the_pending_run_and_deletes_its_files(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("end", "left"), [("queued", 1), ("failed", 0), ("lost", 0)])
-def test_sweep_deletes_files_of_a_killed_service_after_their_run_ended(sender: Sender, landing: Path, end, left):
+@pytest.mark.parametrize(("end", "expected"), [("queued", 1), ("failed", 0), ("lost", 0)])
+def test_sweep_deletes_files_of_a_killed_service_after_their_run_ended(sender: Sender, landing: Path, end, expected):
     sender.create(table("item", ["id"], **ITEM))
     batch = keep_batch(run_id="r1", sent=[SentFile("upsert", "a", [b"id"])], repeatable=False)
     with acting_as(User.objects.get(username="fay")):
         request_history_batch(dataset="rawcore.rc_shop_item", files=batch.files, run_id="r1", wake_worker=False)
-    LoadRun.objects.update(status=end, finished_at=None if left else datetime.now(UTC))
+    LoadRun.objects.update(status=end, finished_at=None if expected else datetime.now(UTC))
     sweep_uploads()
-    assert len({path.parent for path in kept_files(landing)}) == left
+    assert len({path.parent for path in kept_files(landing)}) == expected
 
 
 def kept_files(landing: Path) -> list[Path]:

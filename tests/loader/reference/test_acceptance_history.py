@@ -52,8 +52,8 @@ def feed(*tuples):
 
 def versions(*tuples, names=("id", "a", "b"), dates=day):
     period_columns = ("valid_from", "valid_to", "state")
-    shown = ((*row[:-3], dates(row[-3]), dates(row[-2]), row[-1]) for row in tuples)
-    return rows((*names, *period_columns), *shown)
+    dated_tuples = ((*row[:-3], dates(row[-3]), dates(row[-2]), row[-1]) for row in tuples)
+    return rows((*names, *period_columns), *dated_tuples)
 
 
 def of_feed(*tuples):

@@ -121,8 +121,8 @@ def reads(user) -> list[Job]:
     for kind in read_requests.KINDS:
         dataset = target(RAW if kind == "descendants" else AIRPORT)
         arguments = {"dataset": dataset, "source": source if kind == "discover" else None, "user": user}
-        asked = texts.get(kind, lambda k=kind, a=arguments: request_read(kind=k, arguments=ARGUMENTS.get(k), **a))()
-        jobs.append(perform(asked.read))
+        request = texts.get(kind, lambda k=kind, a=arguments: request_read(kind=k, arguments=ARGUMENTS.get(k), **a))()
+        jobs.append(perform(request.read))
     return jobs
 
 

@@ -248,9 +248,9 @@ def test_invalid_schedule_is_refused_at_its_field_and_keeps_the_input(
     assert message in field_error[: field_error.index("</div>")]
     for name, value in (GIVEN | {"name": "<mine>"} | given).items():
         if name in ("name", "cron", "time_zone", "dataset"):
-            shown = value.replace("<", "&lt;").replace(">", "&gt;")
+            escaped = value.replace("<", "&lt;").replace(">", "&gt;")
             assert f'name="{name}"' in text
-            assert not shown or f'value="{shown}"' in text
+            assert not escaped or f'value="{escaped}"' in text
     assert re.search(r'name="allow_empty"[^>]*checked', text)
 
 

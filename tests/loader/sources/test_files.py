@@ -483,8 +483,8 @@ def test_folder_of_part_files_is_listed_as_a_single_delivery(tmp_path: Path):
     (tmp_path / "b" / "c.jsonl").touch()
     items = list_folder(tmp_path, roots(tmp_path)).items
     assert [(row.location, row.format, row.files) for row in items] == [("b/c.jsonl", "jsonl", 1), ("orders", "csv", 3)]
-    noted = sample_files(tmp_path / "orders", "csv", None, roots=roots(tmp_path)).notes[-1]
-    assert noted == "Only the first of 3 files was read; a load reads all."
+    note = sample_files(tmp_path / "orders", "csv", None, roots=roots(tmp_path)).notes[-1]
+    assert note == "Only the first of 3 files was read; a load reads all."
 
 
 def test_link_to_outside_of_the_roots_is_not_listed(tmp_path: Path):

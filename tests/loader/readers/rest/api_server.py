@@ -110,8 +110,8 @@ class ApiServer:
 
     def serve(self, path: str, *answers: Answer) -> None:
         """Return these answers one after the other, and the last one for all later requests."""
-        left = list(answers)
-        self.routes[path] = lambda _: left.pop(0) if len(left) > 1 else left[0]
+        remaining = list(answers)
+        self.routes[path] = lambda _: remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
     def source(self, location: str = "items", *, base: str = "", api: dict[str, Any] | None = None, **options: Any):
         """Return the source of an endpoint; ``api`` has the fields of ``ApiSpec``."""

@@ -121,8 +121,8 @@ def test_oauth2_token_is_requested_once_for_all_pages(api: ApiServer):
     api.serve("/token", Answer.of({"access_token": TOKEN, "expires_in": 300}))
     assert records(api.source(api=oauth2(api, scope="read"), paging="page", path="items")) == list(RECORDS)
     assert api.paths().count("/token") == 1
-    asked = parse_qs(next(request.body for request in api.requests if request.path == "/token"))
-    assert asked == {
+    form = parse_qs(next(request.body for request in api.requests if request.path == "/token"))
+    assert form == {
         **{"client_id": ["elevata"], "client_secret": ["client-secret"], "scope": ["read"]},
         "grant_type": ["client_credentials"],
     }
@@ -240,20 +240,23 @@ def test_listed_host_with_an_internal_address_requires_the_address_to_be_listed(
 
 
 def test_host_name_is_resolved_only_once_against_dns_rebinding(api: ApiServer, monkeypatch):
-    asked, leads = [], ["127.0.0.1", "127.0.0.2"]
+    resolved_hosts, leads = [], ["127.0.0.1", "127.0.0.2"]
     resolve = socket.getaddrinfo
 
     def getaddrinfo(host: str, *given: Any, **options: Any) -> list:
         if host != "rebinding.example.org":
             return resolve(host, *given, **options)
-        asked.append(host)
+        resolved_hosts.append(host)
         return resolve(leads.pop(0), *given, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     api.serve("/items", Answer.of({"items": []}))
     source = api.source(base=f"http://rebinding.example.org:{api.port}")
     assert records(source, hosts=("rebinding.example.org", "127.0.0.1")) == []
-    assert (asked, api.requests[0].headers["host"]) == (["rebinding.example.org"], f"rebinding.example.org:{api.port}")
+    assert (resolved_hosts, api.requests[0].headers["host"]) == (
+        ["rebinding.example.org"],
+        f"rebinding.example.org:{api.port}",
+    )
 
 
 def test_proxies_and_netrc_of_the_environment_are_not_used(api: ApiServer, monkeypatch, tmp_path):
