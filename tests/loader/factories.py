@@ -1,4 +1,4 @@
-"""Load runs, reads and workers for tests, as the loader would have left them."""
+"""Load runs, reads and workers for tests, in the state in which the loader leaves them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -47,7 +47,7 @@ class EnvironmentFactory(DjangoModelFactory):
 
 
 class LoadRunFactory(DjangoModelFactory):
-    """A run that succeeded, unless told otherwise."""
+    """A run that succeeded, unless declared otherwise."""
 
     class Meta:
         model = LoadRun
@@ -116,7 +116,7 @@ class ExecutionOperationFactory(DjangoModelFactory):
 
 
 class WorkerFactory(DjangoModelFactory):
-    """A worker that answers."""
+    """A live worker."""
 
     class Meta:
         model = Worker
@@ -135,7 +135,7 @@ class ReadRequestFactory(DjangoModelFactory):
 
 
 def loaded(*datasets: TargetDataset, **run: object) -> LoadRun:
-    """A run in which these datasets were loaded, with a log and a structural change."""
+    """Return a run in which these datasets were loaded, with a log and a structural change."""
     made = LoadRunFactory(**run)
     for dataset in datasets:
         DatasetRunFactory(run=made, dataset=dataset)

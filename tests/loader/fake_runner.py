@@ -1,6 +1,6 @@
 """Stand-in for the Spark runner that speaks the protocol and follows a script.
 
-The script is a JSON file named by the argument, read anew for every request:
+The script is a JSON file named by the argument, read for every request:
 
     fatal          refuse to start with this refusal
     mute           never send ready
@@ -16,13 +16,13 @@ The script is a JSON file named by the argument, read anew for every request:
     schemas        schemas of deliveries, by the name of the raw dataset
     checked        results of quality checks by dataset name
     held           number of the newest run in an accepted table
-    seen           the newest number that the table of a maintenance run has seen
+    seen           newest sequence number in the table of a maintenance run
     unreadable     stable keys of tables with a damaged log
     crowded        dataset names whose tables have too many small files
     answers        answers of reads, by kind; of checks, by the history's name
-    findings       what publishing leaves, as rows of its answer
+    findings       problems that remain after publishing, as rows of its answer
     no_catalog     refusal of every publication
-    incomplete     no publication of all names has succeeded in this runner, so that one of some does nothing
+    incomplete     the runner has no successful publication of all names, so a partial one does nothing
     commits        path of the commits of loads and maintenance runs
     pause          seconds that each dataset takes
     paused         datasets wait as long as the script has this
@@ -94,11 +94,11 @@ def speak(settings: dict) -> None:
 def observe(_id, body, settings, _stop) -> dict:
     known = settings.get("observed", {})
     there = [key for key in body["tables"] if key in known]
-    shown = {key: known[key] for key in there if body.get("dropped") or not known[key].get("dropped")}
+    tables = {key: known[key] for key in there if body.get("dropped") or not known[key].get("dropped")}
     unreadable = [key for key in body["tables"] if key in settings.get("unreadable", ())]
     if unreadable and not body["skip_unreadable"]:
         return {"status": "failed", "error": {"code": "UNREADABLE_TABLE", "message": f"{unreadable[0]} is damaged"}}
-    answer = {key: table for key, table in shown.items() if key not in unreadable}
+    answer = {key: table for key, table in tables.items() if key not in unreadable}
     errors = {key: {"code": "UNREADABLE_TABLE", "message": f"{key} is damaged"} for key in unreadable}
     return {"status": "succeeded", "answer": answer, "unreadable": errors}
 
@@ -289,8 +289,8 @@ def main() -> None:
         emit("ready", pid=os.getpid(), seconds=0.0)
     for line in sys.stdin:
         request = json.loads(line)
-        with SCRIPT.with_suffix(".log").open("a") as seen:
-            seen.write(json.dumps({**request, "pid": os.getpid()}) + "\n")
+        with SCRIPT.with_suffix(".log").open("a") as log:
+            log.write(json.dumps({**request, "pid": os.getpid()}) + "\n")
         if request["kind"] == "cancel":
             CANCELED.get(request["id"], threading.Event()).set()
         elif request["kind"] != "ping" or not script().get("ignore_ping"):

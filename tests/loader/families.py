@@ -86,7 +86,7 @@ class Family:
         return replace(load, children=(rows,), depends_on=waits)
 
     def run(self, manifest: LoadManifest) -> tuple[dict, dict]:
-        """Run an attempt; return the events with which plants and orders ended, empty for one that was not loaded."""
+        """Run an attempt; return the finishing events of plants and orders, empty for a table that was not loaded."""
         _, events = self.plants.attempt(manifest)
         ends = {event["dataset"]: event for event in events if event["event"] == "dataset_finished"}
         return ends.get(self.plants.state.key, {}), ends.get(self.orders.state.key, {})

@@ -36,7 +36,7 @@ from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import parse
 
-# What tests began with so far in this process, by how it is described.
+# Initial tables of tests in this process, by their description.
 _BEGUN: dict[str, "Dataset"] = {}
 
 

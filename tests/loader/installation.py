@@ -29,7 +29,7 @@ PASSWORD_FILE = "password"
 # A runner of a test makes few loads: compiling them well takes longer than running them.
 COMPILED = {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 INTERPRETED = Path(__file__).with_name("interpreted.conf")
-# By night all runners compile expressions, as an installation does; by day those of ``working(…, compiled=True)``.
+# At night all runners compile expressions, as in an installation; by day those of ``working(…, compiled=True)``.
 QUICK_START = COMPILED if BY_NIGHT else COMPILED | {"ELEVATA_SPARK_CONF": str(INTERPRETED)}
 PEOPLE = {"edda": ("editor", "approver"), "aron": ("approver", "operator")}
 
@@ -85,7 +85,7 @@ class Installation:
         return environment(self.folder) | self.servers
 
     def run(self, *arguments: str, by: str = "", seconds: float = 300) -> subprocess.CompletedProcess:
-        """Run a command to its end: in one process with the others, unless it starts Spark or its database may stop."""
+        """Run a command to its end: in a shared process, unless it starts Spark or its database may stop."""
         token = self.tokens[by] if by else ""
         if "--local" not in arguments and "DATABASE_URL" not in self.servers:
             return self._commands.run(*arguments, token=token, seconds=seconds)
@@ -220,7 +220,7 @@ def make_installation(folder: Path, described: str = SHOP, servers: dict[str, st
 def make_logged_installation(folder: Path, described: str, *, secret: str, password: str, hosts: str) -> Installation:
     """Create an installation below ``folder`` with an event log of Spark and the password of its source in a file.
 
-    Afterwards ``files_with`` tells where the password is.
+    Afterwards, ``files_with`` lists the files that contain the password.
     """
     (folder / "events").mkdir()
     conf, file = folder / "spark.conf", folder / PASSWORD_FILE

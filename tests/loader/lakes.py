@@ -1,4 +1,4 @@
-"""Dataset over a Delta table or Parquet files, whose rows have the number of their last change."""
+"""Dataset over a Delta table or Parquet files with a change number in each row."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ COLUMNS = {"id": "integer", "v": "string", "n": "bigint"}
 
 @dataclass
 class Lake(Kept):
-    """Dataset over a Delta table or Parquet files, whose rows have the number of their last change."""
+    """Dataset over a Delta table or Parquet files with a change number in each row."""
 
     intake: Any = None
 
@@ -64,7 +64,7 @@ class Lake(Kept):
         marks = marks_in(self.table(self.history_spec).newest_run_commit().notes)
         return marks[self.raw_state.key].values["n"] if marks else None
 
-    def kept(self) -> list[tuple]:
+    def current_values(self) -> list[tuple]:
         return [(row["id"], row["v"]) for row in self.current()]
 
     def delete(self, *keys: int) -> None:

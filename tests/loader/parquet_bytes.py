@@ -75,7 +75,7 @@ class _Keys(pe.KmsClient):
 
 
 def undecoded(*texts: bytes | None) -> pa.Array:
-    """Return texts whose bytes nobody checks."""
+    """Return texts whose bytes are not validated."""
     return pa.array(texts, pa.binary()).view(pa.string())
 
 

@@ -20,8 +20,8 @@ PUT_ASIDE = ("DATABASE_URL", "CELERY_BROKER_URL", "DJANGO_SETTINGS_MODULE")
 
 def environment(folder: Path) -> dict[str, str]:
     """Return the environment variables of an embedded installation in ``folder``."""
-    kept = {name: value for name, value in os.environ.items() if name not in PUT_ASIDE}
-    return kept | {"ELEVATA_DATA_DIR": str(folder)}
+    variables = {name: value for name, value in os.environ.items() if name not in PUT_ASIDE}
+    return variables | {"ELEVATA_DATA_DIR": str(folder)}
 
 
 def start(folder: Path, *arguments: str, output=subprocess.PIPE) -> subprocess.Popen:
@@ -98,7 +98,7 @@ class CommandServer:
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Return as soon as the condition holds; fail after so many seconds."""
+    """Return as soon as the condition is true; fail after so many seconds."""
     pause = threading.Event()
     for _ in range(int(seconds / 0.02)):
         if condition():
@@ -110,7 +110,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 def lives(pid: int) -> bool:
     """Return True if the process runs and is no zombie."""
     try:
-        # Between opening and reading the file the process can end: then the read has no process to look up.
+        # The process can end between opening and reading the file; the read then raises this error.
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False

@@ -60,14 +60,14 @@ def load_ended(run: LoadRun) -> Event:
     return Event(kind="load.ended", subject_key=run.run_id, facts={"attempt": run.attempt})
 
 
-def named(events: list[dict], job: str, state: str | None = "COMPLETE") -> dict:
+def event_of(events: list[dict], job: str, state: str | None = "COMPLETE") -> dict:
     (event,) = [each for each in events if each["job"]["name"] == job and each.get("eventType") == state]
     return event
 
 
 def test_a_load_run_is_the_parent_of_the_runs_of_its_datasets(events, run):
     received = events(run)
-    whole, dataset = named(received, "load.all"), named(received, RAWCORE)
+    whole, dataset = event_of(received, "load.all"), event_of(received, RAWCORE)
     assert dataset["run"]["facets"]["parent"]["run"]["runId"] == whole["run"]["runId"]
     assert (dataset["job"]["namespace"], whole["eventTime"]) == (NAMESPACE, "2026-11-21T08:00:12+00:00")
 
@@ -75,11 +75,11 @@ def test_a_load_run_is_the_parent_of_the_runs_of_its_datasets(events, run):
 def test_start_and_end_events_of_a_run_share_one_id(events, run):
     received = events(run)
     for job in ("load.all", RAWCORE):
-        assert named(received, job, "START")["run"]["runId"] == named(received, job)["run"]["runId"]
+        assert event_of(received, job, "START")["run"]["runId"] == event_of(received, job)["run"]["runId"]
 
 
 def test_output_dataset_has_schema_version_row_count_and_history(events, run):
-    loaded, history = named(events(run), RAWCORE)["outputs"]
+    loaded, history = event_of(events(run), RAWCORE)["outputs"]
     types = {field["name"]: field["type"] for field in loaded["facets"]["schema"]["fields"]}
     assert types["elevation"] == "float"
     assert loaded["facets"]["version"]["datasetVersion"] == "4"
@@ -88,15 +88,15 @@ def test_output_dataset_has_schema_version_row_count_and_history(events, run):
 
 
 def test_column_lineage_names_the_input_columns(events, run):
-    loaded = named(events(run), RAWCORE)["outputs"][0]
+    loaded = event_of(events(run), RAWCORE)["outputs"][0]
     (source,) = loaded["facets"]["columnLineage"]["fields"]["elevation"]["inputFields"]
     assert (source["namespace"], source["name"], source["field"]) == (NAMESPACE, "stage.stg_air_airport", "elevation")
 
 
 def test_view_events_link_a_dataset_to_the_tables_behind_its_views(events, run):
     received = events(run)
-    assert [each["name"] for each in named(received, RAWCORE)["inputs"]] == ["stage.stg_air_airport"]
-    view = named(received, "stage.stg_air_airport", None)
+    assert [each["name"] for each in event_of(received, RAWCORE)["inputs"]] == ["stage.stg_air_airport"]
+    view = event_of(received, "stage.stg_air_airport", None)
     assert [each["name"] for each in view["inputs"]] == ["raw.raw_air_airport"]
 
 
@@ -119,7 +119,7 @@ def test_results_of_checks_are_assertions_on_the_loaded_dataset(events, run, air
             at=STARTED,
         )
     received = events(run)
-    (checked,) = named(received, f"{RAWCORE}.checks")["inputs"]
+    (checked,) = event_of(received, f"{RAWCORE}.checks")["inputs"]
     assertions = checked["inputFacets"]["dataQualityAssertions"]["assertions"]
     assert [(each["name"], each["assertion"], each["success"]) for each in assertions] == [
         ("ids", "unique", True),
@@ -133,7 +133,7 @@ def test_a_failed_dataset_has_its_error_without_values(events, airport):
     run = LoadRunFactory(status="failed", error={"code": "DATASETS_FAILED", "message": "1 of 1 datasets failed"})
     DatasetRunFactory(run=run, dataset=airport, started_at=STARTED, status=DatasetRun.Status.FAILED, error=error)
     received = events(run)
-    facet = named(received, RAWCORE, "FAIL")["run"]["facets"]["errorMessage"]
+    facet = event_of(received, RAWCORE, "FAIL")["run"]["facets"]["errorMessage"]
     assert "3 values do not fit float" in facet["message"]
     assert "secret value" not in json.dumps(received)
 
@@ -174,7 +174,7 @@ def test_end_of_a_restarted_run_is_sent_only_after_its_last_attempt(endpoint, ru
     LoadRun.objects.update(status=states.FAILED)
     tell_run_ended(run.pk)
     send_due()
-    assert named([json.loads(request.body) for request in endpoint.requests], "load.all", "FAIL")
+    assert event_of([json.loads(request.body) for request in endpoint.requests], "load.all", "FAIL")
 
 
 def test_the_number_of_queries_does_not_depend_on_the_number_of_datasets(

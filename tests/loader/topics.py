@@ -40,9 +40,9 @@ class Topic(Kept):
         made = super().manifest(self.topic, at=at, run_id=run_id, **options)
         (raw,), (rawcore,) = made.raw, made.rawcore
         source = replace(raw.source, cluster=ClusterSpec(parse_cluster(f"kafka://{self.address}")))
-        kept = {column.name for column in self.state.active_columns} | {self.policy["op"]}
+        names = {column.name for column in self.state.active_columns} | {self.policy["op"]}
         (read,) = rawcore.inputs
-        read = replace(read, columns=tuple(column for column in read.columns if column.name in kept))
+        read = replace(read, columns=tuple(column for column in read.columns if column.name in names))
         return replace(made, raw=(replace(raw, source=source),), rawcore=(replace(rawcore, inputs=(read,)),))
 
     def run(self, run_id: str, day: int) -> tuple[str, dict, dict]:

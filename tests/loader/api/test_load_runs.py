@@ -1,4 +1,4 @@
-"""Load runs by REST: asked for, cancelled, asked again."""
+"""Load runs by REST: request, cancellation, repeated request."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ def test_load_request_repeated_under_one_run_id_queues_one_run(operator: Client,
     assert (made.status_code, made.headers["Location"]) == (202, "http://testserver/api/v1/load-runs/r1/")
     assert (made.json()["status"], made.json()["who"], made.json()["reason"]) == ("queued", "eve", "first")
     assert post(operator, "", run_id="r1", scope=scope).status_code == 202
-    taken = post(operator, "", run_id="r1")
-    assert (post(operator, "", run_id="r1", scope={"kind": "all"}).status_code, taken.status_code) == (409, 202)
+    refused = post(operator, "", run_id="r1")
+    assert (post(operator, "", run_id="r1", scope={"kind": "all"}).status_code, refused.status_code) == (409, 202)
     assert LoadRun.objects.count() == 1
 
 

@@ -1,4 +1,4 @@
-"""Reverts, prunes, acceptances and checks by REST: who, why, what; refused, repeated."""
+"""Maintenance runs and history checks by REST: requester, reason, refusals, repetition."""
 
 from typing import Any
 
@@ -17,14 +17,16 @@ def post(client: Client, path: str, headers: dict | None = None, **body: Any) ->
 
 
 @pytest.fixture
-def applied(airport: TargetDataset) -> LoadRun:
-    """A run that is applied to the airports' history."""
+def applied_run(airport: TargetDataset) -> LoadRun:
+    """Return a run that is applied to the airports' history."""
     run = LoadRunFactory(run_id="r1")
     DatasetRunFactory(run=run, dataset=airport, sequence=1)
     return run
 
 
-def test_revert_queues_a_maintenance_run_with_its_reason(operator: Client, airport: TargetDataset, applied: LoadRun):
+def test_revert_queues_a_maintenance_run_with_its_reason(
+    operator: Client, airport: TargetDataset, applied_run: LoadRun
+):
     body = {"dataset": str(airport.key), "of_run": "r1", "changelog_message": "test data"}
     made = post(operator, "history-reverts", **body)
     assert made.status_code == 202, made.content
@@ -33,7 +35,7 @@ def test_revert_queues_a_maintenance_run_with_its_reason(operator: Client, airpo
     assert (run.details["asked"], run.reason, run.requested_by.username) == ({"run_id": "r1"}, "test data", "eve")
 
 
-def test_revert_without_a_reason_or_a_known_run_is_refused(operator: Client, airport: TargetDataset, applied: Any):
+def test_revert_without_a_reason_or_a_known_run_is_refused(operator: Client, airport: TargetDataset, applied_run: Any):
     body = {"dataset": str(airport.key), "of_run": "r1"}
     assert post(operator, "history-reverts", **body).status_code == 400  # no reason
     refused = post(operator, "history-reverts", **body | {"of_run": "r9"}, changelog_message="x")
@@ -47,11 +49,11 @@ def test_prune_archives_rows_in_the_warehouse_unless_archive_is_false(
     body = {"dataset": str(airport.key), "ended_before": "2024-01-31", "changelog_message": "old"}
     assert post(operator, "history-prunes", **body).status_code == 202
     assert post(operator, "history-prunes", **body, archive=False).status_code == 202
-    kept, gone = (run.details["asked"] for run in LoadRun.objects.order_by("pk"))
-    assert kept["archive"] == f"{settings.WAREHOUSE}/.archive/{airport.history.key}"
-    assert (kept["ended_before"], gone["archive"]) == ("2024-01-31T00:00:00+00:00", None)
-    both = post(operator, "history-prunes", **body, older_than_days=3)
-    assert (both.status_code, both.json()["code"]) == (422, "NO_DATE")
+    with_archive, without_archive = (run.details["asked"] for run in LoadRun.objects.order_by("pk"))
+    assert with_archive["archive"] == f"{settings.WAREHOUSE}/.archive/{airport.history.key}"
+    assert (with_archive["ended_before"], without_archive["archive"]) == ("2024-01-31T00:00:00+00:00", None)
+    response = post(operator, "history-prunes", **body, older_than_days=3)
+    assert (response.status_code, response.json()["code"]) == (422, "NO_DATE")
 
 
 def test_prune_repeated_with_one_idempotency_key_queues_one_run(operator: Client, airport: TargetDataset):
@@ -95,7 +97,7 @@ def test_history_check_of_a_dataset_without_history_is_refused(operator: Client,
     assert (refused.status_code, refused.json()["code"]) == (422, "NO_HISTORY")
 
 
-def test_reader_may_check_a_history_but_not_change_it(reader: Client, airport: TargetDataset, applied: LoadRun):
+def test_reader_may_check_a_history_but_not_change_it(reader: Client, airport: TargetDataset, applied_run: LoadRun):
     body = {"dataset": str(airport.key), "changelog_message": "x"}
     assert post(reader, "history-reverts", **body, of_run="r1").status_code == 403
     assert post(reader, "history-prunes", **body, older_than_days=1).status_code == 403

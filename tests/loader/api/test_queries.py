@@ -29,7 +29,7 @@ ANSWER = {
 
 @pytest.fixture
 def query(reader: Client, airport: TargetDataset) -> str:
-    """The address of a query that was accepted."""
+    """Return the address of an accepted query."""
     for state in dataset_states():
         if state.materialization == "table":
             write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
@@ -39,44 +39,44 @@ def query(reader: Client, airport: TargetDataset) -> str:
 
 
 @pytest.fixture
-def answered(query: str) -> str:
-    """The address of a query that a worker answered."""
+def answered_query(query: str) -> str:
+    """Return the address of a query that a worker answered."""
     ReadRequest.objects.update(status="succeeded", answer=ANSWER)
     return query
 
 
 def test_a_query_waits_until_a_worker_answers(reader: Client, query: str):
-    shown = reader.get(query)
-    assert (shown.json()["text"], shown.json()["status"], shown.json()["answer"]) == (TEXT, "queued", None)
-    assert "Retry-After" in shown.headers
+    response = reader.get(query)
+    assert (response.json()["text"], response.json()["status"], response.json()["answer"]) == (TEXT, "queued", None)
+    assert "Retry-After" in response.headers
 
 
-def test_an_answer_has_its_columns_with_types_and_its_rows(reader: Client, answered: str):
-    answer = reader.get(answered).json()["answer"]
+def test_an_answer_has_its_columns_with_types_and_its_rows(reader: Client, answered_query: str):
+    answer = reader.get(answered_query).json()["answer"]
     assert answer["columns"][1] == {"name": "elevation", "type": "decimal(5,1)", "masked": False}
     assert (answer["rows"], answer["truncated"]) == (ANSWER["rows"], True)
 
 
-def test_query_rows_are_returned_as_csv_or_parquet(reader: Client, answered: str):
-    assert reader.get(f"{answered}rows/").content.decode().splitlines()[1:] == ['"EDDF","364.0"', '"EDDM",']
-    parquet = reader.get(f"{answered}rows/", headers={"Accept": "application/vnd.apache.parquet"})
+def test_query_rows_are_returned_as_csv_or_parquet(reader: Client, answered_query: str):
+    assert reader.get(f"{answered_query}rows/").content.decode().splitlines()[1:] == ['"EDDF","364.0"', '"EDDM",']
+    parquet = reader.get(f"{answered_query}rows/", headers={"Accept": "application/vnd.apache.parquet"})
     assert parquet["Content-Type"] == "application/vnd.apache.parquet"
     rows = pq.read_table(io.BytesIO(parquet.content)).to_pylist()
     assert rows == [{"icao": "EDDF", "elevation": Decimal("364.0")}, {"icao": "EDDM", "elevation": None}]
 
 
-def test_query_rows_in_an_unknown_format_are_refused(reader: Client, answered: str):
-    assert reader.get(f"{answered}rows/?format=xml").status_code == 400
-    assert reader.get(f"{answered}rows/", headers={"Accept": "image/png"}).status_code == 406
+def test_query_rows_in_an_unknown_format_are_refused(reader: Client, answered_query: str):
+    assert reader.get(f"{answered_query}rows/?format=xml").status_code == 400
+    assert reader.get(f"{answered_query}rows/", headers={"Accept": "image/png"}).status_code == 406
 
 
 def test_query_rows_are_refused_until_a_worker_has_answered(reader: Client, query: str):
     assert reader.get(f"{query}rows/").json()["code"] == "READ_UNFINISHED"
 
 
-def test_a_query_is_seen_by_its_user_only(operator: Client, answered: str):
-    assert operator.get(answered).status_code == 404
-    assert operator.get(f"{answered}rows/").status_code == 404
+def test_a_query_is_seen_by_its_user_only(operator: Client, answered_query: str):
+    assert operator.get(answered_query).status_code == 404
+    assert operator.get(f"{answered_query}rows/").status_code == 404
 
 
 def test_a_query_over_an_unknown_table_is_refused(reader: Client, airport: TargetDataset):

@@ -1,4 +1,4 @@
-"""History queries by REST: asked, answered by a worker, fetched as lines of JSON or as CSV."""
+"""History queries by REST: request, answer of a worker, download as JSON lines or CSV."""
 
 import csv
 import io
@@ -33,20 +33,20 @@ CHANGED = {"table_version": 8, "columns": ANSWER["columns"], "changes": CHANGES,
 
 
 def ask(client: Client, dataset: TargetDataset, kind: str, **body: Any) -> HttpResponse:
-    asked = {"dataset": str(dataset.key), "kind": kind, **body}
-    return client.post("/api/v1/reads/", asked, content_type="application/json")
+    response = {"dataset": str(dataset.key), "kind": kind, **body}
+    return client.post("/api/v1/reads/", response, content_type="application/json")
 
 
-def answered(client: Client, dataset: TargetDataset, answer: dict, kind: str = "as_of", **body: Any) -> str:
-    """The address of a question that a worker has answered."""
-    asked = ask(client, dataset, kind, **({"at": "2026-11-21"} if kind == "as_of" else {}), **body)
-    assert asked.status_code == 202, asked.content
-    end(asked.json()["id"], answer=answer)
-    return f"/api/v1/reads/{asked.json()['id']}/"
+def answered_read(client: Client, dataset: TargetDataset, answer: dict, kind: str = "as_of", **body: Any) -> str:
+    """Return the address of a read that a worker answered."""
+    response = ask(client, dataset, kind, **({"at": "2026-11-21"} if kind == "as_of" else {}), **body)
+    assert response.status_code == 202, response.content
+    end(response.json()["id"], answer=answer)
+    return f"/api/v1/reads/{response.json()['id']}/"
 
 
-def end(read: int, status: str = "succeeded", **said: Any) -> None:
-    ReadRequest.objects.filter(pk=read).update(status=status, finished_at=timezone.now(), **said)
+def end(read: int, status: str = "succeeded", **fields: Any) -> None:
+    ReadRequest.objects.filter(pk=read).update(status=status, finished_at=timezone.now(), **fields)
 
 
 def lines(answer: HttpResponse) -> list[dict]:
@@ -90,9 +90,9 @@ def test_read_field_without_effect_is_refused_naming_the_field_that_it_requires(
 
 
 def test_accepted_read_returns_the_location_of_its_answer(reader: Client, airport: TargetDataset):
-    asked = ask(reader, airport, "versions", business_key={"icao": "EDDF"})
-    assert asked.status_code == 202
-    waiting = reader.get(asked.headers["Location"])
+    response = ask(reader, airport, "versions", business_key={"icao": "EDDF"})
+    assert response.status_code == 202
+    waiting = reader.get(response.headers["Location"])
     assert (waiting.json()["status"], waiting.json()["answer"], waiting.headers["Retry-After"]) == ("queued", None, "1")
     assert waiting.json()["arguments"] == {"business_key": {"icao": "EDDF"}, "limit": 100}
 
@@ -189,9 +189,9 @@ def test_user_has_a_limited_number_of_unfinished_reads(reader: Client, airport: 
 
 def test_read_only_token_may_request_reads_but_no_loads(client: Client, airport: TargetDataset, person: User):
     _, token = create_token(user=person, scope="read")
-    asked = {"dataset": str(airport.key), "kind": "sample"}
+    response = {"dataset": str(airport.key), "kind": "sample"}
     sent = {"content_type": "application/json", "headers": {"Authorization": f"Token {token}"}}
-    assert client.post("/api/v1/reads/", asked, **sent).status_code == 202
+    assert client.post("/api/v1/reads/", response, **sent).status_code == 202
     assert client.post("/api/v1/load-runs/", {}, **sent).json()["code"] == "token_scope"
 
 
@@ -200,7 +200,7 @@ def test_read_only_token_may_request_reads_but_no_loads(client: Client, airport:
 
 def test_answer_describes_its_columns_and_the_start_of_the_next_page(reader: Client, airport: TargetDataset):
     airport.columns.filter(name="name").update(pii=True)
-    answer = reader.get(answered(reader, airport, ANSWER | {"masked": ["name"]})).json()["answer"]
+    answer = reader.get(answered_read(reader, airport, ANSWER | {"masked": ["name"]})).json()["answer"]
     assert (answer["table_version"], answer["rows"], answer["truncated"]) == (7, 2, True)
     assert answer["next"] == {"icao": "EDDM"}
     assert answer["columns"][0]["role"] == "business key"
@@ -210,12 +210,12 @@ def test_answer_describes_its_columns_and_the_start_of_the_next_page(reader: Cli
 
 def test_answer_with_a_masked_key_has_no_start_of_the_next_page(reader: Client, airport: TargetDataset):
     airport.columns.filter(name="icao").update(sensitivity="restricted")
-    answer = reader.get(answered(reader, airport, ANSWER | {"masked": ["icao"]})).json()["answer"]
+    answer = reader.get(answered_read(reader, airport, ANSWER | {"masked": ["icao"]})).json()["answer"]
     assert (answer["truncated"], answer["next"]) == (True, None)
 
 
 def test_rows_response_lists_masked_columns_in_a_header(reader: Client, airport: TargetDataset):
-    where = answered(reader, airport, ANSWER | {"masked": ["name", "größe"]})
+    where = answered_read(reader, airport, ANSWER | {"masked": ["name", "größe"]})
     assert reader.get(f"{where}rows/").headers["X-Masked-Columns"] == "name, gr%C3%B6%C3%9Fe"
 
 
@@ -227,7 +227,7 @@ def test_key_search_by_a_masked_key_is_refused(reader: Client, airport: TargetDa
 
 
 def test_answer_with_a_column_classified_later_is_refused(reader: Client, airport: TargetDataset):
-    where = answered(reader, airport, ANSWER)
+    where = answered_read(reader, airport, ANSWER)
     assert reader.get(where).status_code == 200
     airport.columns.filter(name="name").update(pii=True)
     for address in (where, f"{where}rows/"):
@@ -247,7 +247,7 @@ def test_viewer_of_one_schema_cannot_read_data_of_another(client: Client, airpor
 
 
 def test_rows_are_returned_as_json_lines(reader: Client, airport: TargetDataset):
-    rows = reader.get(f"{answered(reader, airport, ANSWER)}rows/")
+    rows = reader.get(f"{answered_read(reader, airport, ANSWER)}rows/")
     assert rows.streaming
     assert rows.headers["Content-Type"] == "application/x-ndjson; charset=utf-8"
     assert (rows.headers["X-Truncated"], rows.headers["X-Table-Version"]) == ("true", "7")
@@ -259,14 +259,14 @@ def test_rows_are_returned_as_json_lines(reader: Client, airport: TargetDataset)
 
 @pytest.mark.parametrize(("query", "headers"), [("?format=csv", {}), ("", {"Accept": "text/csv"})])
 def test_rows_are_returned_as_csv_on_request(reader: Client, airport: TargetDataset, query: str, headers: dict):
-    rows = reader.get(f"{answered(reader, airport, ANSWER)}rows/{query}", headers=headers)
+    rows = reader.get(f"{answered_read(reader, airport, ANSWER)}rows/{query}", headers=headers)
     assert rows.headers["Content-Type"] == "text/csv; charset=utf-8"
     expected = '"icao","name","elevation"\r\n"EDDF","Frankfurt","364"\r\n"EDDM",,""\r\n'
     assert rows.getvalue().decode() == expected
 
 
 def test_changes_return_each_key_with_both_versions(reader: Client, airport: TargetDataset):
-    where = answered(reader, airport, CHANGED, "changes", run_id="good")
+    where = answered_read(reader, airport, CHANGED, "changes", run_id="good")
     updated, back = lines(reader.get(f"{where}rows/"))
     assert (updated["op"], updated["before"]["elevation"], updated["after"]["elevation"]) == ("U", "360", "364")
     assert (back["op"], back["before"], back["versions"]) == ("R", None, 1)
@@ -284,10 +284,10 @@ def test_rows_of_an_unfinished_read_are_refused_with_retry_after(reader: Client,
 
 
 def test_failed_read_returns_its_error(reader: Client, airport: TargetDataset):
-    asked = ask(reader, airport, "sample")
-    end(asked.json()["id"], "failed", error={"code": "NO_TABLE", "message": "it is not there"})
-    assert reader.get(asked.headers["Location"]).json()["error"]["code"] == "NO_TABLE"
-    refused = reader.get(f"{asked.headers['Location']}rows/")
+    response = ask(reader, airport, "sample")
+    end(response.json()["id"], "failed", error={"code": "NO_TABLE", "message": "it is not there"})
+    assert reader.get(response.headers["Location"]).json()["error"]["code"] == "NO_TABLE"
+    refused = reader.get(f"{response.headers['Location']}rows/")
     assert (refused.status_code, refused.json()["code"]) == (409, "NO_ROWS")
     assert "it is not there" in refused.json()["detail"]
 
@@ -303,11 +303,11 @@ def test_failed_read_returns_its_error(reader: Client, airport: TargetDataset):
 def test_rows_in_an_unknown_format_are_refused(
     reader: Client, airport: TargetDataset, query: str, headers: dict, status: int
 ):
-    assert reader.get(f"{answered(reader, airport, ANSWER)}rows/{query}", headers=headers).status_code == status
+    assert reader.get(f"{answered_read(reader, airport, ANSWER)}rows/{query}", headers=headers).status_code == status
 
 
 def test_answer_is_visible_only_to_the_user_who_requested_it(reader: Client, operator: Client, airport: TargetDataset):
-    where = answered(reader, airport, ANSWER)
+    where = answered_read(reader, airport, ANSWER)
     for place in (where, f"{where}rows/"):
         assert operator.get(place).status_code == 404
     assert operator.get("/api/v1/reads/").json()["count"] == 0
@@ -321,7 +321,7 @@ def test_answer_is_visible_only_to_the_user_who_requested_it(reader: Client, ope
 def test_an_export_has_all_rows_of_a_selection_as_csv(reader: Client, airport: TargetDataset, settings, tmp_path: Path):
     settings.EXPORT_FOLDER = str(tmp_path)
     answer = {"table_version": 7, "columns": ["icao"], "rows": [], "exported": 1_500, "truncated": False, "masked": []}
-    address = answered(reader, airport, answer, kind="export", find="ulm", sort="name")
+    address = answered_read(reader, airport, answer, kind="export", find="ulm", sort="name")
     read = ReadRequest.objects.get()
     assert read.arguments == {"find": "ulm", "sort": "name", "exact": True}
     assert reader.get(address).json()["answer"]["rows"] == 1_500
@@ -336,7 +336,7 @@ def test_a_comparison_has_its_difference_in_the_answer(reader: Client, airport: 
     difference = {"rows": {"added": 1, "changed": 0, "gone": 0, "same": 5}}
     answer = {"table_version": 7, "columns": ["icao"], "rows": 1, "truncated": False, "masked": []}
     sides = {"by": "dates", "base": "2026-11-21", "other": "2026-11-22T09:00:00+01:00"}
-    address = answered(reader, airport, answer | {"difference": difference}, kind="compare", **sides)
+    address = answered_read(reader, airport, answer | {"difference": difference}, kind="compare", **sides)
     assert reader.get(address).json()["answer"]["difference"] == difference
     arguments = reader.get(address).json()["arguments"]
     assert (arguments["base"], arguments["other"]) == ("2026-11-21T00:00:00+00:00", "2026-11-22T08:00:00+00:00")
@@ -347,15 +347,15 @@ def test_a_comparison_has_its_difference_in_the_answer(reader: Client, airport: 
 
 def test_descendants_read_identifies_a_delivered_row_by_run_file_and_number(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
-    asked = ask(reader, raw, "descendants", run_id="good", file="airport.csv", row=0)
-    assert asked.json()["arguments"] == {"run_id": "good", "file": "airport.csv", "row": 0, "limit": 100}
+    response = ask(reader, raw, "descendants", run_id="good", file="airport.csv", row=0)
+    assert response.json()["arguments"] == {"run_id": "good", "file": "airport.csv", "row": 0, "limit": 100}
     assert ask(reader, raw, "descendants", run_id="good").status_code == 400
     assert ask(reader, airport, "descendants", run_id="good", file="a", row=1).json()["code"] == "NO_RAW"
 
 
 def test_origin_read_accepts_a_date(reader: Client, airport: TargetDataset):
-    asked = ask(reader, airport, "origin", entity_key="a" * 64, at="2026-11-21")
-    assert asked.json()["arguments"]["at"] == "2026-11-21T00:00:00+00:00"
+    response = ask(reader, airport, "origin", entity_key="a" * 64, at="2026-11-21")
+    assert response.json()["arguments"]["at"] == "2026-11-21T00:00:00+00:00"
 
 
 # --- quality -------------------------------------------------------------------------------------
@@ -365,10 +365,10 @@ def test_checks_run_by_rest_have_results_and_no_rows(reader: Client, airport: Ta
     check = create_check(dataset=airport, name="named", kind="not_null", arguments={"columns": ["name"]})
     result = {"key": str(check.key), "name": "named", "kind": "not_null", "severity": "warn", "outcome": "warned"}
     answer = {"table_version": 7, "results": [result | {"failed": 2, "total": 9, "samples": ["icao=KJFK"]}]}
-    address = answered(reader, airport, answer, "quality", check=str(check.key))
+    address = answered_read(reader, airport, answer, "quality", check=str(check.key))
     assert ReadRequest.objects.get().arguments["check"] == str(check.key)
-    (shown,) = reader.get(address).json()["answer"]["results"]
-    assert (shown["check"], shown["outcome"], shown["failed"], "samples" in shown) == (
+    (check_result,) = reader.get(address).json()["answer"]["results"]
+    assert (check_result["check"], check_result["outcome"], check_result["failed"], "samples" in check_result) == (
         *(str(check.key), "warned", 2),
         False,
     )

@@ -1,4 +1,4 @@
-"""Proposals and checks by the API: the services of the pages."""
+"""Proposals and source checks by the API."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def orders(shop: System, landing: Path) -> SourceDataset:
 
 @pytest.fixture
 def proposal(editor: Client, orders: SourceDataset) -> str:
-    """The address of the proposal that a check made."""
+    """Return the address of the proposal that a check created."""
     answer = send(editor, "post", "source-checks/", {"source": str(orders.key)})
     assert answer.status_code == 200, answer.content
     assert answer.json()["status"] == "differs"

@@ -60,7 +60,7 @@ def worker(monkeypatch, runner):
 
 
 def check(*arguments: str) -> tuple[int, str, str]:
-    """Return exit code, output and the line that explains a failure."""
+    """Run the command; return exit code, output and the line that explains a failure."""
     out = io.StringIO()
     try:
         call_command("check_history", *arguments, stdout=out, stderr=io.StringIO())
@@ -162,11 +162,11 @@ def test_missing_worker_is_reported_in_one_line_and_no_read_remains(airports):
 
 
 def test_check_is_withdrawn_when_its_worker_disappears(airports, worker, monkeypatch):
-    def goes_away(*_):
+    def delete_worker(*_):
         Worker.objects.all().delete()
         return ""
 
-    monkeypatch.setattr("elevata.jobs.submission.wake", goes_away)
+    monkeypatch.setattr("elevata.jobs.submission.wake", delete_worker)
     monkeypatch.setattr(states, "WORKER_SILENT_AFTER", states.WORKER_SILENT_AFTER * 0)
     code, _, message = check()
     assert (code, "no worker is running" in message) == (1, True)

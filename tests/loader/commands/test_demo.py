@@ -154,7 +154,7 @@ def test_demo_folder_in_use_by_a_worker_is_refused_unchanged(tmp_path):
 
 @pytest.fixture
 def worker(make_runner, monkeypatch):
-    """In-process worker with a scripted runner."""
+    """Yield an in-process worker with a scripted runner."""
     place = Workplace(make_runner=make_runner)
     monkeypatch.setattr(tasks, "_workplace", place)
     with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False, shutdown_timeout=30):
@@ -187,8 +187,8 @@ def test_demo_takes_a_new_column_from_editor_through_approval_to_record(airports
 
 
 @pytest.fixture
-def left(worker, script, tmp_path, monkeypatch):
-    """Users with the demo's pending work; the other team's column is observed as Delta would show it."""
+def pending_work(worker, script, tmp_path, monkeypatch):
+    """Return the demo's users with their pending work; the other team's column is observed as Delta would show it."""
 
     def job(_folder):
         instructions = json.loads(script.path.read_text())
@@ -204,8 +204,8 @@ def left(worker, script, tmp_path, monkeypatch):
 
 @pytest.mark.embedded
 @pytest.mark.django_db(transaction=True)
-def test_demo_prepares_pending_work_for_its_users_and_can_still_load(left):
-    people, work = left
+def test_demo_prepares_pending_work_for_its_users_and_can_still_load(pending_work):
+    people, work = pending_work
     assert [(operation.op, operation.column, operation.decision) for operation in operations_of(work.waiting)] == [
         ("rename_column", "opened_on", "allowed"),
         ("add_column", "distance_km", "needs_approval"),

@@ -20,7 +20,7 @@ SELECT = "SELECT icao, name FROM rawcore.rc_air_airport"
 
 @pytest.fixture
 def board(airports, make_runner, script, monkeypatch) -> TargetDataset:
-    """A model of airports, and a runner that answers its comparison."""
+    """Return a model of airports, and make a runner answer its comparison."""
     script.tell(answers={"try_model": ANSWER | {"difference": DIFFERENCE}})
     monkeypatch.setattr(diff_model.Command, "make_runner", lambda _self, holder: make_runner(holder))
     schema = TargetSchemaFactory(name="bizcore")
@@ -47,8 +47,8 @@ def test_another_select_is_read_from_a_file(board, script, tmp_path):
     path = tmp_path / "new.sql"
     path.write_text(f"{SELECT} WHERE icao > 'ED'")
     run("bizcore.board", "--select", str(path), "--local")
-    (seen,) = script.seen("read")
-    assert seen["body"]["arguments"]["text"] == path.read_text()
+    (request,) = script.seen("read")
+    assert request["body"]["arguments"]["text"] == path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def olga(monkeypatch) -> Any:
 
 @pytest.fixture
 def loaded(airports, make_runner, monkeypatch) -> None:
-    """Tables of a load; the command uses the scripted runner."""
+    """Load the tables with the scripted runner, which the command uses, too."""
     first = make_runner("the load")
     perform(queued(), first)
     first.close()
@@ -51,7 +51,7 @@ def loaded(airports, make_runner, monkeypatch) -> None:
 
 @pytest.fixture
 def report(loaded) -> ChangeReport:
-    """Report that renames a column of a historized table, which is safe."""
+    """Create a report that renames a column of a historized table, which is safe."""
     renamed = column("rawcore.rc_air_airport.name")
     rename_column(column=renamed, name="title", expected_version=renamed.version)
     return build_report(environment=current_environment())
@@ -64,7 +64,7 @@ def previewed(report, olga) -> ChangeReport:
 
 
 def execute(report: ChangeReport, *arguments: str) -> tuple[int, str, str, str]:
-    """Return exit code, output, reason code, and the line that explains it."""
+    """Run the command; return exit code, output, reason code, and the line that explains it."""
     out = io.StringIO()
     try:
         call_command("execute", str(report.report_id), *arguments, stdout=out, stderr=io.StringIO())
@@ -73,7 +73,7 @@ def execute(report: ChangeReport, *arguments: str) -> tuple[int, str, str, str]:
     return 0, out.getvalue(), "", ""
 
 
-def locally(report: ChangeReport, *arguments: str) -> tuple[int, str]:
+def execute_locally(report: ChangeReport, *arguments: str) -> tuple[int, str]:
     code, _, reason, _ = execute(report, "--local", *arguments)
     return code, reason
 
@@ -115,11 +115,11 @@ def test_report_is_found_by_the_beginning_of_its_fingerprint(previewed):
 
 
 def test_execution_without_a_preview_is_refused(report, olga):
-    assert locally(report) == (2, "NO_PREVIEW")
+    assert execute_locally(report) == (2, "NO_PREVIEW")
 
 
 def test_execution_with_another_preview_than_the_newest_is_refused(previewed):
-    assert locally(previewed, "--preview", "0" * 64) == (2, "PREVIEW_STALE")
+    assert execute_locally(previewed, "--preview", "0" * 64) == (2, "PREVIEW_STALE")
 
 
 def test_execution_without_a_required_approval_is_refused(loaded, olga):
@@ -127,29 +127,29 @@ def test_execution_without_a_required_approval_is_refused(loaded, olga):
     update_target_column(column=strict, expected_version=strict.version, nullable=False)
     report = build_report(environment=current_environment())
     make_preview(report=report, user=olga)
-    assert locally(report) == (2, "NOT_APPROVED")
+    assert execute_locally(report) == (2, "NOT_APPROVED")
 
 
 def test_execution_of_an_outdated_report_is_refused(previewed):
     renamed = column("rawcore.rc_air_airport.elevation")
     rename_column(column=renamed, name="height", expected_version=renamed.version)
-    assert locally(previewed) == (2, "REPORT_STALE")
+    assert execute_locally(previewed) == (2, "REPORT_STALE")
 
 
 def test_second_execution_of_a_report_is_refused(previewed):
-    assert locally(previewed) == (0, "")
-    assert locally(previewed) == (2, "ALREADY_EXECUTED")
+    assert execute_locally(previewed) == (0, "")
+    assert execute_locally(previewed) == (2, "ALREADY_EXECUTED")
 
 
 @pytest.mark.parametrize(("role", "code"), [(None, "NO_PERSON"), (Role.APPROVER, "NOT_PERMITTED")])
 def test_execution_without_a_token_or_permission_is_refused(previewed, monkeypatch, role, code):
     token = create_token(user=person("bob", role))[1] if role else ""
     monkeypatch.setenv("ELEVATA_TOKEN", token)
-    assert locally(previewed) == (2, code)
+    assert execute_locally(previewed) == (2, code)
 
 
 def test_refused_report_leaves_no_execution(report, olga):
-    locally(report)
+    execute_locally(report)
     assert not Execution.objects.filter(report=report).exists()
 
 
@@ -159,7 +159,7 @@ def test_execution_is_refused_before_the_first_statement_when_a_table_has_change
     core["columns"] = [entry for entry in core["columns"] if entry["name"] != "elevation"]
     script.add(observed=observed)
     before = len(script.seen("execute"))
-    assert locally(previewed) == (2, "TABLE_MOVED")
+    assert execute_locally(previewed) == (2, "TABLE_MOVED")
     assert len(script.seen("execute")) == before
 
 
@@ -176,7 +176,7 @@ def test_failed_step_exits_with_1_and_the_reason_in_one_line(previewed, script):
 
 def test_failed_execution_resumes_at_the_failed_step(previewed, script):
     script.add(fail_steps=["rc_air_airport_hist"])
-    locally(previewed)
+    execute_locally(previewed)
     script.add(fail_steps=[])
     code, out, _, _ = execute(previewed, "--local", "--json")
     assert (code, json.loads(out)["attempt"]) == (0, 2)
@@ -184,9 +184,9 @@ def test_failed_execution_resumes_at_the_failed_step(previewed, script):
 
 
 def test_execution_of_a_killed_process_resumes_at_once(previewed, olga):
-    asked = request_execution(report=previewed, user=olga).execution
+    execution_request = request_execution(report=previewed, user=olga).execution
     long_ago = timezone.now() - timedelta(hours=1)
-    Execution.objects.filter(pk=asked.pk).update(
+    Execution.objects.filter(pk=execution_request.pk).update(
         status="running", attempt=1, claimed_by="killed", heartbeat_at=long_ago
     )
     code, out, _, _ = execute(previewed, "--local")
@@ -196,7 +196,7 @@ def test_execution_of_a_killed_process_resumes_at_once(previewed, olga):
 
 def test_death_of_the_runner_exits_with_1(previewed, script):
     script.add(die_on="execute")
-    assert locally(previewed) == (1, "RUNNER_DIED")
+    assert execute_locally(previewed) == (1, "RUNNER_DIED")
 
 
 def test_data_folder_in_use_exits_with_1_and_requests_no_execution(previewed, make_runner):
@@ -208,7 +208,7 @@ def test_data_folder_in_use_exits_with_1_and_requests_no_execution(previewed, ma
 
 def test_failed_execution_is_abandoned_with_a_record(previewed, script):
     script.add(fail_steps=["rc_air_airport_hist"])
-    locally(previewed)
+    execute_locally(previewed)
     code, out, _, _ = execute(previewed, "--abandon", "another way was found", "--json")
     assert (code, json.loads(out)["status"]) == (0, "abandoned")
     assert ExecutionRecord.objects.get(execution__report=previewed).document["reason"] == "another way was found"

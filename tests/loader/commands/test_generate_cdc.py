@@ -16,7 +16,7 @@ from loader.management.commands.generate_cdc import write_deliveries
 
 
 def generate(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Return exit code, output and the line that explains a failure."""
+    """Run the command; return exit code, output and the line that explains a failure."""
     out = io.StringIO()
     try:
         call_command("generate_cdc", str(folder), *arguments, stdout=out, stderr=io.StringIO())
@@ -26,7 +26,7 @@ def generate(folder: Path, *arguments: str) -> tuple[int, str, str]:
 
 
 def rows(file: Path) -> dict[tuple, tuple]:
-    """Return the values by key, of a file with two key columns."""
+    """Return the values of a file with two key columns, by key."""
     if file.suffix == ".parquet":
         records = [tuple(map(str, row.values())) for row in parquet.read_table(file).to_pylist()]
     else:
@@ -46,12 +46,12 @@ def test_the_second_delivery_differs_by_exactly_the_given_shares(tmp_path, forma
     assert code == 0
     assert "30 deleted, 70 updated, 100 unchanged, 130 inserted" in out
     first, second = (rows(tmp_path / name / f"rows.{format}") for name in ("initial", "incremental"))
-    kept = first.keys() & second.keys()
-    assert (len(first), len(second), len(first.keys() - kept), len(second.keys() - kept)) == (200, 300, 30, 130)
-    assert sum(first[key] != second[key] for key in kept) == 70
+    common = first.keys() & second.keys()
+    assert (len(first), len(second), len(first.keys() - common), len(second.keys() - common)) == (200, 300, 30, 130)
+    assert sum(first[key] != second[key] for key in common) == 70
 
 
-def test_both_formats_hold_the_same_rows(tmp_path):
+def test_both_formats_contain_the_same_rows(tmp_path):
     for format in ("csv", "parquet"):
         generate(tmp_path / format, "--initial-rows", "50", "--format", format)
     for name in ("initial", "incremental"):

@@ -57,7 +57,7 @@ def worker(monkeypatch, runner):
 
 
 def load(*arguments: str) -> tuple[int, str, str]:
-    """Return exit code, output and the line that explains a failure."""
+    """Run the command; return exit code, output and the line that explains a failure."""
     out, err = io.StringIO(), io.StringIO()
     try:
         call_command("load", *arguments, stdout=out, stderr=err)
@@ -109,8 +109,8 @@ def test_a_blocked_run_exits_2(airports, local, script):
 
     table = str(target("raw.raw_air_airport").key)
     columns = [{"name": "elevation", "type": "bigint"}]
-    seen = {"key": table, "qualified_name": "raw.raw_air_airport", "columns": columns, "version": 0}
-    script.tell(observed={table: seen})
+    table_state = {"key": table, "qualified_name": "raw.raw_air_airport", "columns": columns, "version": 0}
+    script.tell(observed={table: table_state})
     code, _, message = load("--local")
     assert (code, LoadRun.objects.get().status) == (2, "blocked")
     assert "rebuild_table raw.raw_air_airport" in message
@@ -155,10 +155,10 @@ def test_unreachable_broker_is_reported_in_one_line_and_the_run_is_cancelled(air
 
 
 def test_unreachable_database_is_reported_in_one_line(monkeypatch):
-    def away():
+    def raise_connection_error():
         raise OperationalError("connection refused")
 
-    monkeypatch.setattr(command, "live_workers", away)
+    monkeypatch.setattr(command, "live_workers", raise_connection_error)
     code, _, message = load()
     assert (code, message) == (1, "the control database does not answer: connection refused")
 
@@ -198,12 +198,12 @@ def test_run_id_of_another_run_is_refused(airports, local):
 def test_first_interrupt_cancels_the_run_and_the_second_stops_waiting(airports, worker, script):
     script.tell(pause=30)
     run = request_load_run().run
-    seen = []
+    statuses = []
 
     def interrupt(now, rows):
-        seen.append(now.status)
-        if any(row.status == "running" for row in rows) and seen.count("interrupt") == 0:
-            seen.append("interrupt")
+        statuses.append(now.status)
+        if any(row.status == "running" for row in rows) and statuses.count("interrupt") == 0:
+            statuses.append("interrupt")
             raise KeyboardInterrupt
 
     assert waiting.follow(run, interrupt).status == "canceled"

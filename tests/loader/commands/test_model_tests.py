@@ -23,7 +23,7 @@ LATE = "the share of late flights counts flights with an arrival only"
 
 @pytest.fixture
 def flights() -> None:
-    """The metadata of the example, and of the airports that one of its models joins."""
+    """Import the metadata of the example and of the airports that one of its models joins."""
     for path in (EXAMPLES / "airports" / "systems" / "air.yaml", FLIGHTS / "systems"):
         import_metadata(path)
     for source in SourceDataset.objects.all():
@@ -33,7 +33,7 @@ def flights() -> None:
 
 
 @pytest.fixture
-def failing(monkeypatch) -> None:
+def failing_test(monkeypatch) -> None:
     """Replace Spark: every test but one passes."""
 
     def outcomes(_self, tests):
@@ -56,33 +56,33 @@ def run(*arguments: str) -> tuple[str, CommandExit | None]:
 
 
 @pytest.mark.core
-def test_a_failing_test_shows_its_rows_and_ends_the_command_with_1(flights, failing):
+def test_a_failing_test_shows_its_rows_and_ends_the_command_with_1(flights, failing_test):
     out, end = run(str(FLIGHTS / "tests.yaml"))
     assert (end.returncode, str(end)) == (1, "1 of 4 tests failed")
     assert f"failed  mart.airline_delay: {LATE}\n  1 missing\n" in out
     assert "  -  United   4" in out
 
 
-def test_chosen_tests_are_printed_as_json(flights, failing):
+def test_chosen_tests_are_printed_as_json(flights, failing_test):
     out, end = run(str(FLIGHTS / "tests.yaml"), "--select", "cancelled flights have no delay", "--json")
     assert end is None
     (outcome,) = json.loads(out)
     assert (outcome["model"], outcome["passed"]) == ("mart.daily_delay", True)
 
 
-def test_without_a_file_the_tests_of_described_models_are_run(flights, failing):
+def test_without_a_file_the_tests_of_described_models_are_run(flights, failing_test):
     out, _ = run("--json")
     models = {outcome["model"] for outcome in json.loads(out)}
     marts = {"mart.airline_delay", "mart.daily_delay", "mart.weather_delay", "mart.destination_delay"}
     assert models == {*marts, "bizcore.flight"}
 
 
-def test_tests_are_chosen_by_their_model(flights, failing):
+def test_tests_are_chosen_by_their_model(flights, failing_test):
     out, end = run("--select", "mart.daily_delay", "--json")
     assert ([outcome["model"] for outcome in json.loads(out)], end) == (["mart.daily_delay"], None)
 
 
-def test_command_without_described_models_runs_no_tests(failing):
+def test_command_without_described_models_runs_no_tests(failing_test):
     assert run("--json") == ("[]\n", None)
 
 

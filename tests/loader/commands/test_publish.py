@@ -17,7 +17,7 @@ from loader.models import LoadRun, RunEvent
 from metadata.services.lifecycle import rename_dataset
 from tests.loader.airports import target
 from tests.loader.services.loads.test_load_work import perform, queued
-from tests.loader.services.test_executions import asked, olga, work
+from tests.loader.services.test_executions import olga, requested_execution, work
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -31,7 +31,7 @@ def metastore(settings):
     settings.CATALOG = "thrift://m:9083"
 
 
-def published(script) -> list[dict]:
+def publish_requests(script) -> list[dict]:
     return [request["body"] for request in script.seen("publish")]
 
 
@@ -43,15 +43,15 @@ def warnings(run: LoadRun) -> list[str]:
     return list(RunEvent.objects.filter(run=run, level="warning").values_list("message", flat=True))
 
 
-def renaming():
+def preview_rename():
     """Return the preview of a report that renames a table."""
     core = target(CORE)
     rename_dataset(dataset=core, name="rc_air_field", expected_version=core.version)
     return make_preview(report=build_report(environment=current_environment()), user=olga())
 
 
-def creating():
-    """Return the preview of a report that makes every table and view of an empty warehouse."""
+def preview_creation():
+    """Return the preview of a report that creates every table and view of an empty warehouse."""
     environment = current_environment()
     keys = table_keys(described_states(environment=environment))
     keep_what_was_seen(environment=environment, asked=keys, tables={})
@@ -60,7 +60,7 @@ def creating():
 
 def test_the_first_load_publishes_all_names(airports, runner, script):
     assert perform(queued(), runner).status == "succeeded"
-    (manifest,) = published(script)
+    (manifest,) = publish_requests(script)
     assert names(manifest) >= {"raw.raw_air_airport", STAGE, CORE, f"{CORE}_hist"}
     assert (manifest["whole"], manifest["check"], manifest["address"]) == (True, False, "thrift://m:9083")
     assert {"raw", "stage", "rawcore"} <= set(manifest["schemas"])
@@ -69,27 +69,27 @@ def test_the_first_load_publishes_all_names(airports, runner, script):
 def test_a_load_that_changes_no_table_publishes_its_own_names(airports, runner, script):
     perform(queued(), runner)
     perform(queued(), runner)
-    assert published(script)[-1]["whole"] is False
-    assert names(published(script)[-1]) >= {CORE, STAGE}
+    assert publish_requests(script)[-1]["whole"] is False
+    assert names(publish_requests(script)[-1]) >= {CORE, STAGE}
 
 
 def test_load_publishes_all_names_where_a_former_publication_may_be_incomplete(airports, runner, script):
     perform(queued(), runner)
     script.add(incomplete=True)
     run = perform(queued(), runner)
-    assert [manifest["whole"] for manifest in published(script)] == [True, False, True]
+    assert [manifest["whole"] for manifest in publish_requests(script)] == [True, False, True]
     assert warnings(run) == []
 
 
 def test_catalog_prefix_applies_to_shared_catalogs_only(airports, runner, script, settings):
     settings.CATALOG_PREFIX = "test_"
     perform(queued(), runner)
-    (manifest,) = published(script)
+    (manifest,) = publish_requests(script)
     assert {CORE.replace("rawcore", "test_rawcore"), f"test_{STAGE}"} <= names(manifest)
     assert {"test_raw", "test_stage", "test_rawcore"} <= set(manifest["schemas"])
     settings.CATALOG = "embedded"
     perform(queued(), runner)
-    assert {CORE, STAGE} <= names(published(script)[-1])
+    assert {CORE, STAGE} <= names(publish_requests(script)[-1])
 
 
 def test_load_creates_its_views_and_records_their_statements(airports, runner, script):
@@ -123,8 +123,8 @@ def test_load_succeeds_with_a_warning_when_a_name_is_taken(airports, runner, scr
 
 def test_an_execution_publishes_the_new_names(airports, runner, script):
     perform(queued(), runner)
-    assert work(asked(renaming()), runner).status == "succeeded"
-    manifest = published(script)[-1]
+    assert work(requested_execution(preview_rename()), runner).status == "succeeded"
+    manifest = publish_requests(script)[-1]
     assert "rawcore.rc_air_field" in names(manifest)
     assert CORE not in names(manifest)
     assert manifest["whole"] is True
@@ -132,9 +132,9 @@ def test_an_execution_publishes_the_new_names(airports, runner, script):
 
 def test_execution_of_table_changes_succeeds_with_a_warning_while_the_catalog_is_down(airports, runner, script):
     perform(queued(), runner)
-    preview = renaming()
+    preview = preview_rename()
     script.add(no_catalog=DOWN)
-    done = work(asked(preview), runner)
+    done = work(requested_execution(preview), runner)
     assert done.status == "succeeded"
     assert done.events.filter(level="warning", message__contains="thrift://m:9083 does not answer").exists()
 
@@ -142,8 +142,8 @@ def test_execution_of_table_changes_succeeds_with_a_warning_while_the_catalog_is
 @pytest.mark.parametrize("catalog", ["embedded", "thrift://m:9083", "spark:unity"])
 def test_report_creates_its_view_in_the_catalog_and_records_the_statement(airports, runner, script, settings, catalog):
     settings.CATALOG = catalog
-    preview = creating()
-    done = work(asked(preview), runner)
+    preview = preview_creation()
+    done = work(requested_execution(preview), runner)
     assert done.status == "succeeded"
     row = done.operations.get(qualified_name=STAGE)
     assert row.statement.startswith("CREATE OR REPLACE VIEW `stage`.`stg_air_airport`")
@@ -153,9 +153,9 @@ def test_report_creates_its_view_in_the_catalog_and_records_the_statement(airpor
 def test_report_succeeds_with_a_warning_where_the_catalog_does_not_support_views(
     airports, runner, script
 ):
-    preview = creating()
+    preview = preview_creation()
     script.add(findings=[{**TAKEN, "name": STAGE, "kind": "view", "problem": "unsupported"}])
-    done = work(asked(preview), runner)
+    done = work(requested_execution(preview), runner)
     assert done.status == "succeeded"
     assert done.operations.get(qualified_name=STAGE).statement == ""
     assert done.events.filter(level="warning", message__contains=f"not published: {STAGE}: unsupported").exists()
@@ -163,14 +163,14 @@ def test_report_succeeds_with_a_warning_where_the_catalog_does_not_support_views
 
 @pytest.mark.parametrize("problem", [{"no_catalog": DOWN}, {"findings": [{**TAKEN, "name": STAGE, "kind": "view"}]}])
 def test_report_fails_and_can_be_resumed_when_its_view_is_not_published(airports, runner, script, problem):
-    preview = creating()
+    preview = preview_creation()
     script.add(**problem)
-    done = work(asked(preview), runner)
+    done = work(requested_execution(preview), runner)
     assert done.status == "failed"
     row = done.operations.get(qualified_name=STAGE)
     assert (row.status, bool(row.error), row.statement) == ("failed", True, "")
     script.tell(observed=script.told()["observed"])
-    again = work(asked(preview), runner)
+    again = work(requested_execution(preview), runner)
     assert (again.status, again.attempt) == ("succeeded", 2)
 
 
@@ -179,7 +179,7 @@ def run(runner, monkeypatch, *options: str) -> None:
     call_command("publish", "--local", *options)
 
 
-def test_the_command_ends_with_0_where_the_catalog_holds_every_name(airports, runner, script, monkeypatch, capsys):
+def test_command_exits_with_0_if_the_catalog_has_every_name(airports, runner, script, monkeypatch, capsys):
     run(runner, monkeypatch, "--json")
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
@@ -189,7 +189,7 @@ def test_check_lists_differences_without_publishing_and_exits_with_1(airports, r
     with pytest.raises(CommandExit) as ended:
         run(runner, monkeypatch, "--check", "--json")
     assert (ended.value.returncode, str(ended.value)) == (1, "1 names differ from the catalog")
-    assert published(script)[-1]["check"] is True
+    assert publish_requests(script)[-1]["check"] is True
     assert '"foreign"' in capsys.readouterr().out
 
 

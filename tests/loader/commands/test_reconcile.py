@@ -1,4 +1,4 @@
-"""Command reconcile: a control database that is older than its warehouse is brought on, each dataset by itself."""
+"""``manage.py reconcile``: update of a control database older than its warehouse, dataset by dataset."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_reconcile_requires_a_reason_or_the_check_option(local):
 
 
 def leave_as_loaded(script, newer: str = "") -> None:
-    """Give the stored tables the versions that the runs recorded; that of ``newer`` has a later one."""
+    """Set the versions of the stored tables to those that the runs recorded; ``newer`` gets a later one."""
     observed = script.told()["observed"]
     for table in observed.values():
         name = table["qualified_name"].removesuffix("_hist")

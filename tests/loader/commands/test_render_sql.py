@@ -108,7 +108,7 @@ def test_loads_of_the_selected_datasets_are_rendered(example, tmp_path, options,
     assert [item["dataset"] for item in manifest["loads"]] == loads
 
 
-def test_words_to_leave_out_do_not_go_with_a_report(example, tmp_path):
+def test_exclude_option_is_refused_with_a_report(example, tmp_path):
     with pytest.raises(CommandExit, match="--report and --exclude exclude each other"):
         run("--dialect", "duckdb", "--out", str(tmp_path), "--report", "r1", "--exclude", "raw.*")
 

@@ -30,7 +30,7 @@ def cases(tmp_path):
 
 
 @pytest.fixture
-def answering(monkeypatch):
+def scripted_engine(monkeypatch):
     """Replace the engine: every case passes except those named ``bad``."""
 
     def listen(self, text, documents):
@@ -45,16 +45,16 @@ def run(*arguments):
     return out.getvalue()
 
 
-def test_replay_succeeds_when_all_cases_match(cases, answering):
+def test_replay_succeeds_when_all_cases_match(cases, scripted_engine):
     assert "2 cases, all as expected" in run(cases(CASE, CASE | {"id": "two"}))
 
 
-def test_only_option_runs_the_named_cases(cases, answering):
+def test_only_option_runs_the_named_cases(cases, scripted_engine):
     path = cases(CASE, CASE | {"id": "bad"})
     assert [outcome["id"] for outcome in json.loads(run(path, "--only", "one", "--json"))] == ["one"]
 
 
-def test_case_that_differs_exits_with_1_and_is_named(cases, answering):
+def test_case_that_differs_exits_with_1_and_is_named(cases, scripted_engine):
     with pytest.raises(CommandExit, match="1 of 2 cases differ: bad") as end:
         run(cases(CASE, CASE | {"id": "bad"}))
     assert end.value.returncode == 1

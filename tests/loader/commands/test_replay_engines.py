@@ -31,7 +31,7 @@ def test_replay_runs_cases_through_rendered_sql(cases, engine):
     assert set(outcomes["one"]) == {"id", "passed", "message", "actual"}
 
 
-def test_case_that_is_not_rendered_counts_neither_way(cases):
+def test_case_that_is_not_rendered_neither_passes_nor_fails(cases):
     assert "1 cases, all as expected, 1 not rendered" in run(cases(CASE, FEED), "--engine", "duckdb")
 
 
@@ -42,7 +42,7 @@ def test_case_that_differs_exits_with_1(cases):
     assert end.value.returncode == 1
 
 
-def test_url_goes_with_postgres_only(cases):
+def test_url_is_permitted_with_postgres_only(cases):
     with pytest.raises(CommandExit, match="--url") as end:
         run(cases(CASE), "--engine", "duckdb", "--url", "postgresql://localhost/x")
     assert end.value.returncode == 4

@@ -12,14 +12,14 @@ import pytest
 from tests.loader.processes import below, lives, manage, start, wait_until
 from tests.services.process import free_port
 
-# These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 # A web server, a worker and a scheduler.
 pytestmark = [pytest.mark.spark, pytest.mark.servers]
 
 
 @pytest.fixture
-def served(tmp_path):
-    """Running installation, started as in a script's background, where SIGINT is ignored: process, port and output."""
+def installation(tmp_path):
+    """Yield process, port and output of an installation started as a background job, where SIGINT is ignored."""
     port = free_port()
     output = tmp_path / "serve.log"
     ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -45,8 +45,8 @@ def answers(port: int) -> int:
         return error.code
 
 
-def test_interrupt_stops_all_processes_of_serve(served):
-    process, port, output = served
+def test_interrupt_stops_all_processes_of_serve(installation):
+    process, port, output = installation
     folder = Path(output.parent / "data")
     assert f"http://localhost:{port}/" in output.read_text()
     assert str(folder) in output.read_text()
@@ -62,8 +62,8 @@ def test_interrupt_stops_all_processes_of_serve(served):
     assert manage(folder, "worker_health").returncode == 1
 
 
-def test_death_of_one_process_stops_the_others_and_is_reported(served):
-    process, _, output = served
+def test_death_of_one_process_stops_the_others_and_is_reported(installation):
+    process, _, output = installation
     family = below(process.pid)
     beat = next(pid for pid in family if b"\0beat\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
     os.kill(beat, signal.SIGKILL)
@@ -72,8 +72,8 @@ def test_death_of_one_process_stops_the_others_and_is_reported(served):
     wait_until(lambda: not any(lives(pid) for pid in family), 15)
 
 
-def test_killed_parent_leaves_no_process_running(served):
-    process, _, _ = served
+def test_killed_parent_leaves_no_process_running(installation):
+    process, _, _ = installation
     family = below(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     process.wait(10)
@@ -81,10 +81,10 @@ def test_killed_parent_leaves_no_process_running(served):
 
 
 def test_port_in_use_is_reported_in_one_line(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         refused = manage(tmp_path, "serve", "--port", str(port))
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"cannot listen at 127.0.0.1:{port}")

@@ -67,7 +67,7 @@ SPARK = Thrown("org.apache.spark.SparkException", "Job aborted due to stage fail
         ("builtins.ConnectionRefusedError", "[Errno 111] Connection refused", "SPARK_GONE", ""),
     ],
 )
-def test_known_cause_is_found_beneath_an_exception_of_spark(name, message, code, path):
+def test_known_cause_is_found_inside_an_exception_of_spark(name, message, code, path):
     cause = cause_of("crm.customer", (SPARK, Thrown(name, message)))
     assert (cause.code, cause.file) == (code, path)
     assert cause.message.startswith("crm.customer: ")

@@ -31,7 +31,7 @@ VALUES = {
 }
 
 
-def planned(case: dict) -> tuple[dict[str, ObservedTable], tuple[Step, ...]]:
+def plan_case(case: dict) -> tuple[dict[str, ObservedTable], tuple[Step, ...]]:
     before, after = states(case)
     start = observed(before)
     made = report(before, start, after, EVERYTHING_ALLOWED)
@@ -42,7 +42,7 @@ def planned(case: dict) -> tuple[dict[str, ObservedTable], tuple[Step, ...]]:
 def test_changes_of_every_planning_case_parse_or_are_refused(name):
     dialect, refused = DIALECTS[name], []
     for case in CASES:
-        for item in render_steps(planned(case.values[0])[1], dialect):
+        for item in render_steps(plan_case(case.values[0])[1], dialect):
             for statement in item.statements:
                 sqlglot.parse(statement, read=dialect.parser)
             if item.refusal is not None:
@@ -51,7 +51,7 @@ def test_changes_of_every_planning_case_parse_or_are_refused(name):
     assert [message for message in refused if not any(part in message for part in expected)] == []
 
 
-def filled(connection: Connection, engine: str, start: dict[str, ObservedTable]) -> None:
+def fill_tables(connection: Connection, engine: str, start: dict[str, ObservedTable]) -> None:
     dialect = DIALECTS[engine]
     for table in start.values():
         connection.run(dialect.create_schema(table.qualified_name.partition(".")[0]))
@@ -89,13 +89,13 @@ def run_all(connection: Connection, statements: list[str]) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", CASES)
 def test_executed_changes_give_the_planned_shape_and_keep_rows(engine, case):
-    start, steps = planned(case)
+    start, steps = plan_case(case)
     dialect = DIALECTS[engine]
     rendered = render_steps(steps, dialect)
     connection = DuckDbConnection() if engine == "duckdb" else connection_to(engine)
     connection.run("BEGIN")
     try:
-        filled(connection, engine, start)
+        fill_tables(connection, engine, start)
         refused = {item.step.table.key for item in rendered if item.refusal}
         for item in rendered:
             for statement in item.statements:

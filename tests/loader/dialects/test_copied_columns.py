@@ -1,4 +1,4 @@
-"""Columns of a copy: their types in the target, and what is left out, hashed or refused."""
+"""Columns of a copy: types in the target, and columns that are left out, hashed or refused."""
 
 import pytest
 

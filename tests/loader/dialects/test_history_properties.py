@@ -18,7 +18,7 @@ from tests.loader.reference.test_properties import COLUMNS, INPUTS, Source, batc
 
 NUMBERS = count()
 EXAMPLES = 150 if os.environ.get("ELEVATA_EXAMPLES") == "night" else 12
-# Every step of a source but one: a float that becomes text has no statement.
+# The change of a float to text is left out, since it has no statement.
 STEPS = tuple(step for step in Source.STEPS if step != "widen")
 
 

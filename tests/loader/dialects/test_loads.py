@@ -1,4 +1,4 @@
-"""Rendered loads: every statement parses in its dialect, placeholders stand in quotes, other policies are refused."""
+"""Rendered loads: statements that parse, quoted placeholders, and refusal of other policies."""
 
 import re
 
@@ -57,7 +57,7 @@ def test_statements_of_every_policy_parse(name, policy):
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_placeholders_stand_inside_of_quotes(name):
+def test_placeholders_are_inside_of_quotes(name):
     for statement in render_load(DIALECTS[name], load_of({"input": "snapshot"})).statements:
         assert set(re.findall(r"(.)\{\{ load_", statement)) <= {"'"}
         assert set(re.findall(r"\}\}(.)", statement)) <= {"'", "+"}

@@ -74,8 +74,8 @@ NOT_READ = {
 }
 
 
-def wanted(text: str, data_type: DataType, formats: ValueFormats) -> tuple[bool, object]:
-    """Return whether a load of the product reads the text, and its value."""
+def expected_value(text: str, data_type: DataType, formats: ValueFormats) -> tuple[bool, object]:
+    """Return True and the value if a load of the product reads the text, otherwise False and None."""
     read = formats.reader(data_type.name)
     standard = text if read is None else read(text.strip(BLANKS))
     try:
@@ -87,13 +87,13 @@ def wanted(text: str, data_type: DataType, formats: ValueFormats) -> tuple[bool,
     return True, str(value) if isinstance(value, str) else value
 
 
-def same(left: object, right: object) -> bool:
+def equal_values(left: object, right: object) -> bool:
     if isinstance(left, float) and isinstance(right, float):
         return repr(left) == repr(right)
     return left == right
 
 
-def read_by(engine: str, texts: list[str], data_type: DataType, formats: ValueFormats) -> list[object]:
+def values_read_by(engine: str, texts: list[str], data_type: DataType, formats: ValueFormats) -> list[object]:
     connection, dialect = connection_to(engine), DIALECTS[engine]
     connection.run(dialect.create_schema("texts"))
     connection.run("DROP TABLE IF EXISTS texts.r")
@@ -120,7 +120,7 @@ def is_narrower(text: str, data_type: DataType) -> bool:
     return data_type.name == TIMESTAMP and bool(re.search(r"[+-](1[6-9]|[2-9]\d)(:?\d\d)?$", bare[10:]))
 
 
-def mutated(source: random.Random, text: str) -> str:
+def mutate(source: random.Random, text: str) -> str:
     """Return the text with a character replaced, removed or added, or with blanks around it."""
     place = source.randrange(len(text) + 1)
     way = source.randrange(5)
@@ -135,13 +135,13 @@ def mutated(source: random.Random, text: str) -> str:
 def differences(engine: str, known: list[str], type_text: str, formats: ValueFormats) -> list[tuple]:
     """Return texts with another value than in the product, among known ones and random variants of them."""
     source, data_type = random.Random(f"{engine} {type_text}"), parse(type_text)
-    texts = [*known, *(mutated(source, source.choice(known)) for _ in range(VARIANTS))]
+    texts = [*known, *(mutate(source, source.choice(known)) for _ in range(VARIANTS))]
     different = []
-    for text, value in zip(texts, read_by(engine, texts, data_type, formats), strict=True):
-        fits, expected = wanted(text, data_type, formats)
+    for text, value in zip(texts, values_read_by(engine, texts, data_type, formats), strict=True):
+        fits, expected = expected_value(text, data_type, formats)
         if value is None and fits and is_narrower(text, data_type):
             continue
-        if (value is not None) != fits or not same(value, expected):
+        if (value is not None) != fits or not equal_values(value, expected):
             different.append((text, value, expected))
     return different
 

@@ -34,7 +34,7 @@ POLICIES = {
 }
 
 
-def loaded(engine: str, policy: dict) -> SqlEngine:
+def loaded_engine(engine: str, policy: dict) -> SqlEngine:
     """Return an engine with the history of three deliveries: a changes, b is deleted and returns."""
     described = {"id": f"views-{next(NUMBERS)}", "keys": ["id"], "columns": {"id": "string", "v": "string"}}
     header = Header.from_dict(described | {"policy": {"input": "snapshot", "views": list(VIEWS)} | policy})
@@ -63,7 +63,7 @@ def day(number: int) -> int:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_views_over_a_history_show_its_versions(engine, policy):
-    rendered = loaded(engine, policy)
+    rendered = loaded_engine(engine, policy)
     assert rows_of(rendered, "current", "id", "v") == [("a", "2"), ("b", "1")]
     assert rows_of(rendered, "periods", "id", "v", ":__valid_from", ":__valid_to") == [
         ("a", "1", day(0), day(1)),

@@ -1,4 +1,4 @@
-"""Things that a change of datasets affects, and the messages to their owners. Pure."""
+"""Datasets, queries and schedules affected by a change, and the messages to their owners, without a database."""
 
 from loader.domain.affected import Affected, by_owner, matched, message_for, tables_of_query, tables_of_scope
 from metadata.domain.scope import Scope
@@ -14,7 +14,7 @@ def test_query_is_affected_by_the_tables_that_it_reads():
     assert tables_of_query("SELECT 'mart.delay' AS delay FROM x.y", NAMES) == ()
 
 
-def test_query_that_cannot_be_read_is_affected_by_nothing():
+def test_unparsable_query_is_affected_by_no_table():
     assert tables_of_query("SELECT delay FROM (", NAMES) == ()
 
 
@@ -30,14 +30,14 @@ QUERY = Affected("saved query", "Late", "ada", ("mart.delay",))
 OWNED = Affected("owner", "ada", "ada", ("mart.delay", "raw.r_flight"))
 
 
-def test_each_owner_is_told_what_changes_for_them():
+def test_each_owner_gets_a_message_about_their_affected_objects():
     groups = by_owner([BOARD, QUERY, OWNED, Affected("contract", "mart.delay", "", ("mart.delay",))])
     assert groups == {"Operations": (BOARD,), "ada": (QUERY, OWNED)}
     message = message_for("mart.delay", groups["ada"], "from Monday on")
     assert message == "mart.delay affects saved query Late, mart.delay, raw.r_flight: from Monday on"
 
 
-def test_long_list_of_what_is_affected_is_cut():
+def test_long_list_of_affected_objects_is_cut():
     many = [Affected("exposure", f"b{number}", "ada", ("a.b",)) for number in range(8)]
     assert message_for("a.b", many).endswith("exposure b4 and 3 more")
 

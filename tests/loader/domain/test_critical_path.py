@@ -51,7 +51,7 @@ def test_circular_dependency_is_refused():
         critical_path({"a": 1, "b": 1}, {"a": ["b"], "b": ["a"]})
 
 
-# --- what holds for every run ------------------------------------------------------------------
+# --- properties of every run -------------------------------------------------------------------
 
 
 @st.composite

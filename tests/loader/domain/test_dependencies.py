@@ -54,7 +54,7 @@ TWO = chain("airport") + chain("route", parents=["rc_airport"])
 ALL_DATASETS = Scope()
 
 
-def planned(states, scope: Scope = ALL_DATASETS) -> tuple[LoadStep, ...]:
+def plan_loads(states, scope: Scope = ALL_DATASETS) -> tuple[LoadStep, ...]:
     steps, _ = load_steps(states, scope, tags={})
     return steps
 
@@ -86,7 +86,7 @@ def views(scope: Scope) -> list[str]:
     ],
 )
 def test_views_of_models_are_selected_like_tables(scope, steps, made):
-    assert (names(planned(MODELS, scope)), views(scope)) == (steps, made)
+    assert (names(plan_loads(MODELS, scope)), views(scope)) == (steps, made)
 
 
 def names(steps) -> list[str]:
@@ -94,31 +94,31 @@ def names(steps) -> list[str]:
 
 
 def test_raw_tables_precede_their_readers_and_parents_precede_children():
-    steps = planned(TWO)
+    steps = plan_loads(TWO)
     assert names(steps) == ["raw_airport", "raw_route", "rc_airport", "rc_route"]
     assert steps[3].depends_on == (key("raw_route"), key("rc_airport"))
 
 
 def test_dataset_scope_includes_its_dependencies():
-    assert names(planned(TWO, Scope(DATASET, "rawcore.rc_airport"))) == ["raw_airport", "rc_airport"]
-    assert names(planned(TWO, Scope(DATASET, "rawcore.rc_route"))) == names(planned(TWO))
+    assert names(plan_loads(TWO, Scope(DATASET, "rawcore.rc_airport"))) == ["raw_airport", "rc_airport"]
+    assert names(plan_loads(TWO, Scope(DATASET, "rawcore.rc_route"))) == names(plan_loads(TWO))
 
 
 def test_target_only_excludes_dependencies():
-    (step,) = planned(TWO, Scope(DATASET, "rawcore.rc_route", target_only=True))
+    (step,) = plan_loads(TWO, Scope(DATASET, "rawcore.rc_route", target_only=True))
     assert (step.dataset.name, step.depends_on) == ("rc_route", ())
 
 
 @pytest.mark.parametrize("name", ["rawcore.rc_airport_hist", "stage.stg_airport"])
 def test_history_or_stage_name_selects_its_rawcore_table(name):
-    (step,) = planned(TWO, Scope(DATASET, name, target_only=True))
+    (step,) = plan_loads(TWO, Scope(DATASET, name, target_only=True))
     assert step.dataset.name == "rc_airport"
 
 
 def test_schema_scope_includes_its_datasets_and_their_dependencies():
-    assert names(planned(TWO, Scope(SCHEMA, "raw"))) == ["raw_airport", "raw_route"]
-    assert names(planned(TWO, Scope(SCHEMA, "rawcore"))) == names(planned(TWO))
-    assert names(planned(TWO, Scope(SCHEMA, "stage"))) == names(planned(TWO))
+    assert names(plan_loads(TWO, Scope(SCHEMA, "raw"))) == ["raw_airport", "raw_route"]
+    assert names(plan_loads(TWO, Scope(SCHEMA, "rawcore"))) == names(plan_loads(TWO))
+    assert names(plan_loads(TWO, Scope(SCHEMA, "stage"))) == names(plan_loads(TWO))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_schema_scope_includes_its_datasets_and_their_dependencies():
 )
 def test_unknown_name_is_refused_with_similar_names(scope, code, hint):
     with pytest.raises(Refusal) as refused:
-        planned(TWO, scope)
+        plan_loads(TWO, scope)
     assert refused.value.code == code
     assert hint in refused.value.hint
 
@@ -141,15 +141,15 @@ def test_scope_without_a_dataset_to_load_is_refused():
     lonely = state("stage", "stg_x", ["raw_x"])
     for states, scope in (((), Scope()), ((lonely,), Scope(DATASET, "stage.stg_x"))):
         with pytest.raises(Refusal) as refused:
-            planned(states, scope)
+            plan_loads(states, scope)
         assert refused.value.code == "NOTHING_TO_LOAD"
 
 
 def test_a_retired_dataset_is_not_loaded():
     retired = chain("airport", active=False)
-    assert names(planned(retired)) == ["raw_airport"]
+    assert names(plan_loads(retired)) == ["raw_airport"]
     with pytest.raises(Refusal) as refused:
-        planned(retired, Scope(DATASET, "rawcore.rc_airport"))
+        plan_loads(retired, Scope(DATASET, "rawcore.rc_airport"))
     assert refused.value.code == "RETIRED"
 
 
@@ -160,7 +160,7 @@ def test_circular_inputs_are_refused_and_named():
         state("rawcore", "rc_b", ["rc_a"]),
     )
     with pytest.raises(Refusal) as refused:
-        planned(states)
+        plan_loads(states)
     assert refused.value.code == "CIRCULAR_INPUTS"
     assert "rawcore.rc_a" in refused.value.message
     assert "rawcore.rc_b" in refused.value.message
@@ -173,13 +173,13 @@ def test_circular_views_are_refused_and_named():
         state("stage", "stg_b", ["stg_a"]),
     )
     with pytest.raises(Refusal) as refused:
-        planned(states)
+        plan_loads(states)
     assert refused.value.message.endswith("stage.stg_a → stage.stg_b → stage.stg_a")
 
 
 def test_references_may_form_a_circle():
     states = (state("rawcore", "rc_a", parents=["rc_b", "rc_a"]), state("rawcore", "rc_b", parents=["rc_a"]))
-    assert len(planned(states)) == 2
+    assert len(plan_loads(states)) == 2
 
 
 @st.composite
@@ -201,18 +201,18 @@ def warehouses(draw) -> tuple[DatasetState, ...]:
 
 @given(warehouses())
 def test_load_order_is_topological_and_independent_of_the_order_of_states(states):
-    steps = planned(states)
-    seen: set[str] = set()
+    steps = plan_loads(states)
+    loaded: set[str] = set()
     for step in steps:
-        assert set(step.depends_on) <= seen
-        seen.add(step.dataset.key)
-    assert names(planned(tuple(sorted(states, key=lambda dataset: dataset.key)))) == names(steps)
+        assert set(step.depends_on) <= loaded
+        loaded.add(step.dataset.key)
+    assert names(plan_loads(tuple(sorted(states, key=lambda dataset: dataset.key)))) == names(steps)
 
 
 @given(warehouses(), st.data())
 def test_dataset_scope_contains_exactly_its_dependencies(states, data):
     chosen = data.draw(st.sampled_from([dataset for dataset in states if dataset.layer == "rawcore"]))
-    steps = planned(states, Scope(DATASET, chosen.qualified_name))
+    steps = plan_loads(states, Scope(DATASET, chosen.qualified_name))
     keys = {step.dataset.key for step in steps}
     assert keys == reached({chosen.key}, dependencies({dataset.key: dataset for dataset in states}))
     assert all(set(step.depends_on) <= keys for step in steps)
@@ -221,45 +221,50 @@ def test_dataset_scope_contains_exactly_its_dependencies(states, data):
 # --- rules for unknown parents -----------------------------------------------------------------
 
 
-def ruled(child: DatasetState, parent: str, rule: str) -> DatasetState:
+def with_reference(child: DatasetState, parent: str, rule: str) -> DatasetState:
     reference = ReferenceState(key(f"{child.name}>{parent}"), f"{parent}_key", key(parent), (), rule)
     return replace(child, references=(reference,))
 
 
 def family(rule: str) -> tuple[DatasetState, ...]:
     *others, route = TWO
-    return (*others, ruled(route, "rc_airport", rule))
+    return (*others, with_reference(route, "rc_airport", rule))
 
 
 def test_a_parent_with_ghost_rows_waits_for_the_rows_that_refer_to_it():
-    steps = {step.dataset.name: step.depends_on for step in planned(family("ghost"))}
+    steps = {step.dataset.name: step.depends_on for step in plan_loads(family("ghost"))}
     assert steps["rc_airport"] == (key("raw_airport"), key("raw_route"))
     assert steps["rc_route"] == (key("raw_route"), key("rc_airport"))
 
 
 def test_parent_without_ghost_rows_does_not_wait_for_referring_rows():
-    steps = {step.dataset.name: step.depends_on for step in planned(family("null"))}
+    steps = {step.dataset.name: step.depends_on for step in plan_loads(family("null"))}
     assert steps["rc_airport"] == (key("raw_airport"),)
 
 
 def test_load_of_a_parent_with_ghost_rows_includes_the_raw_table_of_referring_rows():
-    steps = planned(family("ghost"), Scope(DATASET, "rawcore.rc_airport"))
+    steps = plan_loads(family("ghost"), Scope(DATASET, "rawcore.rc_airport"))
     assert names(steps) == ["raw_airport", "raw_route", "rc_airport"]
 
 
 @pytest.mark.parametrize("rule", ["null", "refuse", "ghost"])
 def test_circular_rules_for_unknown_parents_are_refused(rule: str):
     airport, route = chain("airport"), chain("route")
-    states = (*airport[:2], ruled(airport[2], "rc_route", rule), *route[:2], ruled(route[2], "rc_airport", rule))
+    states = (
+        *airport[:2],
+        with_reference(airport[2], "rc_route", rule),
+        *route[:2],
+        with_reference(route[2], "rc_airport", rule),
+    )
     with pytest.raises(Refusal) as refused:
-        planned(states)
+        plan_loads(states)
     assert refused.value.code == "CIRCULAR_REFERENCES"
 
 
 def test_reference_with_a_rule_takes_precedence_in_a_circle():
     airport, route = chain("airport", parents=["rc_route"]), chain("route")
-    states = (*airport, *route[:2], ruled(route[2], "rc_airport", "refuse"))
-    assert names(planned(states))[-2:] == ["rc_airport", "rc_route"]
+    states = (*airport, *route[:2], with_reference(route[2], "rc_airport", "refuse"))
+    assert names(plan_loads(states))[-2:] == ["rc_airport", "rc_route"]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +283,7 @@ def test_each_rule_for_unknown_parents_looks_up_its_tables(rule: str, name: str,
 
 def test_an_unknown_word_of_a_selection_is_refused():
     with pytest.raises(Refusal, match=r"no dataset is selected by rawcore.rc_airprt") as refused:
-        planned(TWO, Scope(SELECTION, "rawcore.rc_airprt"))
+        plan_loads(TWO, Scope(SELECTION, "rawcore.rc_airprt"))
     assert refused.value.code == "NOTHING_SELECTED"
     assert refused.value.hint.startswith("did you mean rawcore.rc_airport or")
 

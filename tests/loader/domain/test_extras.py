@@ -1,4 +1,4 @@
-"""Tests of extras: the refusal without their packages, and a product that starts without them."""
+"""Optional dependencies: the refusal without their packages, and a product that starts without them."""
 
 import io
 import subprocess

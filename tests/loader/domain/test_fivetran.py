@@ -26,7 +26,7 @@ ID, NAME = Column("id", "INT", primary_key=True), Column("name", "STRING")
 KNOWN = {"id": KnownColumn(parse("integer"), "INT", is_key=True), "name": KnownColumn(parse("string"), "STRING")}
 
 
-def sent(*columns: Column) -> Table:
+def sent_table(*columns: Column) -> Table:
     return Table("shop", "item", columns)
 
 
@@ -69,13 +69,13 @@ def test_a_decimal_has_its_precision_and_scale():
 
 def test_the_columns_of_history_mode_are_not_part_of_the_contract():
     times = [Column("_fivetran_start", "UTC_DATETIME", primary_key=True), Column("_fivetran_end", "UTC_DATETIME")]
-    table = sent(ID, *times, Column("_fivetran_active", "BOOLEAN"), Column("_fivetran_synced", "UTC_DATETIME"))
+    table = sent_table(ID, *times, Column("_fivetran_active", "BOOLEAN"), Column("_fivetran_synced", "UTC_DATETIME"))
     assert (table.in_history_mode, list(table.described), table.key) == (True, ["id", "fivetran_synced"], ("id",))
     assert reported_column("fivetran_synced", parse("timestamp")).name == "_fivetran_synced"
 
 
 def test_a_table_without_key_is_refused():
-    assert refused(lambda: sent(NAME).key) == "NO_PRIMARY_KEY"
+    assert refused(lambda: sent_table(NAME).key) == "NO_PRIMARY_KEY"
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x/y", "x" * 201, "ü"])
@@ -85,40 +85,40 @@ def test_a_name_that_cannot_be_a_location_is_refused(name):
 
 
 def test_an_equal_table_changes_nothing():
-    assert changes_of(KNOWN, sent(ID, NAME), drops=True) == Changes()
+    assert changes_of(KNOWN, sent_table(ID, NAME), drops=True) == Changes()
 
 
 def test_new_columns_are_added_and_known_ones_retyped():
     price, wider = Column("price", "DOUBLE"), Column("id", "LONG", primary_key=True)
-    assert changes_of(KNOWN, sent(wider, NAME, price), drops=False) == Changes(
+    assert changes_of(KNOWN, sent_table(wider, NAME, price), drops=False) == Changes(
         add={"price": price}, retype={"id": wider}
     )
 
 
 @pytest.mark.parametrize(("drops", "retired"), [(False, ()), (True, ("name",))])
 def test_missing_column_is_retired_only_if_columns_are_dropped(drops, retired):
-    assert changes_of(KNOWN, sent(ID), drops=drops) == Changes(retire=retired)
+    assert changes_of(KNOWN, sent_table(ID), drops=drops) == Changes(retire=retired)
 
 
 def test_dropped_column_is_restored_regardless_of_case():
     known = KNOWN | {"name": KnownColumn(parse("string"), "STRING", active=False)}
-    assert changes_of(known, sent(ID, Column("NAME", "STRING")), drops=False) == Changes(bring_back=("name",))
+    assert changes_of(known, sent_table(ID, Column("NAME", "STRING")), drops=False) == Changes(bring_back=("name",))
 
 
 def test_another_type_of_the_protocol_for_the_same_type_is_a_change():
     naive = KNOWN | {"at": KnownColumn(parse("timestamp"), "NAIVE_DATETIME")}
     at = Column("at", "UTC_DATETIME")
-    assert changes_of(naive, sent(ID, NAME, at), drops=False) == Changes(retype={"at": at})
+    assert changes_of(naive, sent_table(ID, NAME, at), drops=False) == Changes(retype={"at": at})
 
 
 def test_a_decimal_without_precision_changes_nothing():
     known = KNOWN | {"price": KnownColumn(parse("decimal(10,2)"), "DECIMAL")}
-    assert not changes_of(known, sent(ID, NAME, Column("price", "DECIMAL")), drops=False)
+    assert not changes_of(known, sent_table(ID, NAME, Column("price", "DECIMAL")), drops=False)
 
 
 def test_another_primary_key_is_refused():
     keyed = Column("name", "STRING", primary_key=True)
-    assert refused(changes_of, KNOWN, sent(ID, keyed), drops=False) == "PRIMARY_KEY_CHANGED"
+    assert refused(changes_of, KNOWN, sent_table(ID, keyed), drops=False) == "PRIMARY_KEY_CHANGED"
 
 
 def test_times_are_cut_to_microseconds():

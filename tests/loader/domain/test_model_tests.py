@@ -12,22 +12,22 @@ from metadata.services.exchange.yaml_files import parse_yaml
 BOB, ANN = ("bob", "1"), ("ann", "2")
 
 
-def compared(expected: list, actual: list, *, ordered: bool = False, key: tuple = ("name",)) -> ModelTestOutcome:
+def compare_rows(expected: list, actual: list, *, ordered: bool = False, key: tuple = ("name",)) -> ModelTestOutcome:
     test = ModelTest("a", "mart.a", "", (), "", ("name", "orders"), key, ordered)
     return outcome(test, expected, actual)
 
 
 def test_equal_rows_in_any_order_pass():
-    assert compared([ANN, BOB], [BOB, ANN]).passed
+    assert compare_rows([ANN, BOB], [BOB, ANN]).passed
 
 
 def test_a_row_that_occurs_once_too_often_is_unexpected():
-    comparison = compared([BOB], [BOB, BOB], key=())
+    comparison = compare_rows([BOB], [BOB, BOB], key=())
     assert (comparison.message, comparison.unexpected) == ("1 unexpected", (BOB,))
 
 
 def test_rows_of_one_key_are_shown_as_changed():
-    comparison = compared([ANN, BOB], [("ann", None), ("cid", "1")])
+    comparison = compare_rows([ANN, BOB], [("ann", None), ("cid", "1")])
     assert comparison.message == "1 missing, 1 unexpected, 1 changed"
     assert comparison.table.splitlines() == [
         "   name  orders",
@@ -39,7 +39,7 @@ def test_rows_of_one_key_are_shown_as_changed():
 
 
 def test_row_order_is_compared_if_the_select_orders_rows():
-    comparison = compared([ANN, BOB], [BOB, ANN], ordered=True)
+    comparison = compare_rows([ANN, BOB], [BOB, ANN], ordered=True)
     assert (comparison.passed, comparison.message) == (False, "rows are in another order from row 1 on")
 
 

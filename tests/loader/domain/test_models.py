@@ -1,4 +1,4 @@
-"""Loads of models as values: the digest of what rows follow from, and the reasons to compute all rows."""
+"""Loads of models as values: the digest of a model's inputs, and the reasons to compute all rows."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_the_digest_of_a_model_is_the_same_in_each_run():
     ],
     ids=["other condition", "other table"],
 )
-def test_the_digest_of_a_model_changes_with_a_view_beneath_it(view):
+def test_model_digest_changes_with_a_view_among_its_inputs(view):
     assert digest(ORDERS, RETURNS, view, MODEL) != digest(ORDERS, RETURNS, VIEW, MODEL)
 
 
@@ -60,6 +60,6 @@ def test_changed_keys_suffice_if_only_one_input_changed():
     assert reason_for_all(query(ORDERS, VIEW, MODEL), "rawcore.orders", [("__input_0", "rawcore.orders")]) == ""
 
 
-def test_model_computes_all_rows_if_a_view_beneath_it_reads_the_input_again():
+def test_model_computes_all_rows_if_an_input_view_reads_the_same_input():
     reason = reason_for_all(query(ORDERS, VIEW, BOTH), "rawcore.orders", [("__input_0", "rawcore.orders")])
     assert reason == "rawcore.orders is read by a view beneath the model, too"

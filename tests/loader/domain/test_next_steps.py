@@ -1,4 +1,4 @@
-"""Next step of a dataset, source, run, report or execution. Pure."""
+"""Next step of a dataset, source, run, report or execution, without a database."""
 
 from itertools import product
 

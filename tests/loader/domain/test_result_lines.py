@@ -28,14 +28,14 @@ def changed(*ops: str, truncated: bool = False) -> dict:
 
 
 @given(ROWS)
-def test_json_lines_hold_every_value_and_one_row_a_line(rows: list):
+def test_json_lines_contain_every_value_with_one_row_per_line(rows: list):
     lines = list(json_lines(answer(rows)))
     assert [list(json.loads(line).values()) for line in lines] == rows
     assert all(line.count("\n") == 1 for line in lines)
 
 
 @given(ROWS)
-def test_csv_lines_hold_the_same_rows_under_a_header(rows: list):
+def test_csv_lines_contain_the_same_rows_below_a_header(rows: list):
     text = "".join(csv_lines(answer(rows)))
     records = list(csv.reader(io.StringIO(text, newline="")))
     assert records == [COLUMNS, *([value or "" for value in row] for row in rows)]

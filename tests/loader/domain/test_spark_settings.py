@@ -1,4 +1,4 @@
-"""Settings of Spark: which an installation may give, and what the product sets beneath them."""
+"""Settings of Spark: permitted settings of an installation, and defaults of the product."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_shuffle_settings_are_unset_on_a_cluster():
     assert spark_settings.PARALLELISM not in settings(master=CLUSTER)
 
 
-def test_a_given_number_of_shuffle_partitions_holds_on_a_cluster_too():
+def test_configured_shuffle_partitions_are_kept_on_a_cluster():
     result = settings("spark.sql.shuffle.partitions 64", master=CLUSTER)
     assert result[spark_settings.SHUFFLE_PARTITIONS] == "64"
 

@@ -1,4 +1,4 @@
-"""Retention of former files: the safe minimum, and what is already asked for."""
+"""Retention of former files: the safe minimum, and the needs of pending runs."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Archive of Spark's classes: used if it exists, and harmless if it does not fit."""
+"""Archive of Spark's classes: used if it exists, ignored if it does not fit."""
 
 from pathlib import Path
 

@@ -84,8 +84,8 @@ def events(monkeypatch: pytest.MonkeyPatch) -> Events:
     return Events()
 
 
-def made(events: Events, *, executors: int = 1, stopped: bool = False) -> runner.Runner:
-    """A runner of a session with so many executors."""
+def make_runner(events: Events, *, executors: int = 1, stopped: bool = False) -> runner.Runner:
+    """Return a runner of a session with so many executors."""
     status = SimpleNamespace(size=lambda: executors + 1)
     java = SimpleNamespace(isStopped=lambda: stopped, getExecutorMemoryStatus=lambda: status)
     context = SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: java), master="local[1]")
@@ -93,7 +93,7 @@ def made(events: Events, *, executors: int = 1, stopped: bool = False) -> runner
 
 
 def test_runner_with_a_stopped_session_exits_with_a_reason_and_no_answer(events: Events):
-    stopped = made(events, stopped=True)
+    stopped = make_runner(events, stopped=True)
     stopped._cancels["one"] = threading.Event()
     with pytest.raises(Ended):
         stopped._answer({"id": "one", "kind": "ping"})
@@ -102,7 +102,7 @@ def test_runner_with_a_stopped_session_exits_with_a_reason_and_no_answer(events:
 
 def test_runner_exits_if_a_request_waits_too_long_for_executors(events: Events, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(runner, "_ALONE_FOR", -1)
-    alone = made(events, executors=0)
+    alone = make_runner(events, executors=0)
     alone._cancels["one"] = threading.Event()
     with pytest.raises(Ended):
         alone.watch_cluster()

@@ -1,4 +1,4 @@
-"""Memory of a runner over many loads: what a load used is free after it."""
+"""Memory of a runner over many loads."""
 
 import resource
 from pathlib import Path

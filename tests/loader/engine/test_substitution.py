@@ -12,7 +12,7 @@ from tests.loader.harness import Dataset
 pytestmark = pytest.mark.spark
 
 VARIABLES = ["${env:HOME}", "${system:user.name}", "${spark.app.id}", "${spark.sql.ansi.enabled}", "${hiveconf:x}"]
-# Texts as people write them, and the value that Spark gives them.
+# Literals, and the values that Spark parses.
 LITERALS = [
     ("''''", "'"),
     ("'a''b'", "a'b"),
@@ -52,7 +52,7 @@ def test_put_columns_keeps_the_value_of_literals(spark, text, value):
 
 @pytest.mark.parametrize("text", VARIABLES)
 def test_commit_metadata_is_stored_as_it_was_given(spark, tmp_path, text):
-    """Spark replaces variables in the values of settings, too."""
+    """Check commit metadata with ``${}``, since Spark substitutes variables in the values of settings, too."""
     session = dataset_session(spark, user_metadata=commit_metadata({"notes": {"label": text}}))
     session.range(1).write.format("delta").save(str(tmp_path / "table"))
     metadata = session.sql(f"DESCRIBE HISTORY delta.`{tmp_path / 'table'}`").first().userMetadata

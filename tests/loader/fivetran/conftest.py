@@ -1,4 +1,4 @@
-"""A server of the destination in this process, and a sender with the token of an operator who may edit."""
+"""Server of the destination in this process, and a sender with the token of an operator and editor."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -113,7 +113,7 @@ class Sender:
 
 @contextmanager
 def fivetran_service(installation: Installation) -> Iterator[str]:
-    """Run the service of an installation in a process, stopped as an operator stops it; yield its address."""
+    """Run the service of an installation in a process until SIGTERM; yield its address."""
     process = installation.start("serve_fivetran", "--port", "0")
     line = process.stdout.readline()
     try:
@@ -126,7 +126,7 @@ def fivetran_service(installation: Installation) -> Iterator[str]:
 
 @contextmanager
 def served_sender(installation: Installation) -> Iterator[Sender]:
-    """Send to the service of an installation, as a new user who may edit metadata and start loads."""
+    """Yield a sender to the service of an installation, for a new user who may edit metadata and start loads."""
     roles = ("--role", "operator", "--role", "editor")
     token = installation.json("create_user", "fay", *roles, "--token")["token"]
     landing = installation.folder / "landing"

@@ -195,7 +195,7 @@ def test_a_change_that_needs_approval_names_its_report(sender: Sender, working):
     message = sender.alter(altered).task.message
     report = ChangeReport.objects.get()
     assert f"change report {report.report_id}" in message
-    assert sender.describe("item").table == altered  # the metadata changed whole, the table not at all
+    assert sender.describe("item").table == altered  # all metadata changed, and the table did not
     assert f"change report {report.report_id}" in sender.write("item", **batch).task.message
     assert LoadRun.objects.order_by("-pk")[0].status == "blocked"
 
@@ -214,7 +214,7 @@ def test_truncate_ends_or_marks_rows_synced_before_its_time(sender: Sender, work
     sender.create(table("item", ["id"], **ITEM, _fivetran_deleted="BOOLEAN"))
     assert sender.truncate("item", before).success
     assert sender.truncate("item", before, "_fivetran_deleted").success
-    hard, soft = (seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load"))
+    hard, soft = (received["body"]["rawcore"][0]["files"]["rows"] for received in script.seen("load"))
     text = "2026-01-02T03:04:05.678000+00:00"
     assert (hard["at"], hard["before"], hard["deletes"]) == (text, {"fivetran_synced": text}, True)
     assert (soft["at"], soft["values"], soft["deletes"]) == (text, {"_fivetran_deleted": "true"}, False)
@@ -231,7 +231,7 @@ def test_migrations_rename_add_copy_and_update_columns(sender: Sender, working, 
     assert sender.migrate("item", copy=copy).success
     update = messages.UpdateColumnValue(column="n", value="8")
     assert sender.migrate("item", update_column_value=update).success
-    rows = [seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load")]
+    rows = [received["body"]["rawcore"][0]["files"]["rows"] for received in script.seen("load")]
     assert [row["values"] or row["copies"] for row in rows] == [{"n": "7"}, {"label": "title"}, {"n": "8"}]
     names = [column.name for column in sender.describe("item").table.columns]
     assert names == ["id", "title", "_fivetran_synced", "n", "label"]
@@ -247,7 +247,7 @@ def test_migrations_in_history_mode_write_versions_at_the_time_of_the_operation(
     assert sender.migrate("item", add=messages.Add(add_column_in_history_mode=added)).success
     dropped = messages.DropColumnInHistoryMode(column="name", operation_timestamp=time)
     assert sender.migrate("item", drop=messages.Drop(drop_column_in_history_mode=dropped)).success
-    rows = [seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load")]
+    rows = [received["body"]["rawcore"][0]["files"]["rows"] for received in script.seen("load")]
     assert {row["at"] for row in rows} == {"2026-01-02T03:04:05.678901+00:00"}
     assert [(row["values"], row["having"]) for row in rows] == [({"n": "7"}, ""), ({"name": None}, "name")]
 
@@ -260,7 +260,7 @@ def test_migrations_without_a_time_change_all_versions_in_history_mode(sender: S
     copy = messages.Copy(copy_column=messages.FromTo(source="name", target="label"))
     assert sender.migrate("item", copy=copy).success
     assert sender.migrate("item", update_column_value=messages.UpdateColumnValue(column="n")).success
-    rows = [seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load")]
+    rows = [received["body"]["rawcore"][0]["files"]["rows"] for received in script.seen("load")]
     assert [(row["every"], row["values"] or row["copies"]) for row in rows] == [
         (True, {"n": "7"}),
         (True, {"label": "name"}),
@@ -335,7 +335,7 @@ def test_migrations_between_soft_delete_and_history_mode_carry_the_deletes_over(
     mode = messages.SyncModeMigration(type=messages.HISTORY_TO_SOFT_DELETE)
     assert sender.migrate("item", table_sync_mode_migration=mode).success
     assert sender.describe("item").table == soft
-    rows = [seen["body"]["rawcore"][0]["files"]["rows"] for seen in script.seen("load")]
+    rows = [received["body"]["rawcore"][0]["files"]["rows"] for received in script.seen("load")]
     assert [(row["deletes"], row["ended"], row["equal"] or row["values"]) for row in rows] == [
         (True, False, {"_fivetran_deleted": "true"}),
         (False, False, {"_fivetran_deleted": "false"}),
@@ -389,15 +389,15 @@ def test_service_stop_cancels_the_pending_run_and_deletes_its_files(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("end", "left"), [("queued", 1), ("failed", 0), ("lost", 0)])
-def test_sweep_deletes_files_of_a_killed_service_after_their_run_ended(sender: Sender, landing: Path, end, left):
+@pytest.mark.parametrize(("end", "expected"), [("queued", 1), ("failed", 0), ("lost", 0)])
+def test_sweep_deletes_files_of_a_killed_service_after_their_run_ended(sender: Sender, landing: Path, end, expected):
     sender.create(table("item", ["id"], **ITEM))
     batch = keep_batch(run_id="r1", sent=[SentFile("upsert", "a", [b"id"])], repeatable=False)
     with acting_as(User.objects.get(username="fay")):
         request_history_batch(dataset="rawcore.rc_shop_item", files=batch.files, run_id="r1", wake_worker=False)
-    LoadRun.objects.update(status=end, finished_at=None if left else datetime.now(UTC))
+    LoadRun.objects.update(status=end, finished_at=None if expected else datetime.now(UTC))
     sweep_uploads()
-    assert len({path.parent for path in kept_files(landing)}) == left
+    assert len({path.parent for path in kept_files(landing)}) == expected
 
 
 def kept_files(landing: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Tables of Fivetran in metadata: created, altered, renamed, dropped; reported as they were sent."""
+"""Tables of Fivetran in metadata: created, altered, renamed, dropped, and described as sent."""
 
 import threading
 from dataclasses import replace
@@ -38,7 +38,7 @@ def fay(db):
         yield user
 
 
-def sent(*columns: Column, name: str = "item", schema: str = "shop") -> Table:
+def sent_table(*columns: Column, name: str = "item", schema: str = "shop") -> Table:
     return Table(schema, name, columns)
 
 
@@ -55,7 +55,7 @@ def columns(name: str) -> dict[str, tuple[str, bool]]:
 
 
 def test_create_table_creates_a_source_and_its_target_datasets():
-    tables.create_table(sent(ID, NAME, SYNCED))
+    tables.create_table(sent_table(ID, NAME, SYNCED))
     source = SourceDataset.objects.get()
     assert (source.system.short_name, source.name, source.historize) == ("shop", "item", True)
     assert source.history_policy == {"input": "batch_files", "time": "_fivetran_start"}
@@ -73,7 +73,7 @@ def test_create_table_creates_a_source_and_its_target_datasets():
 
 
 def test_change_log_records_the_sender_as_actor_of_table_changes():
-    tables.create_table(sent(ID, NAME))
+    tables.create_table(sent_table(ID, NAME))
     entries = ChangeLogEntry.objects.filter(actor="fay")
     assert set(entries.values_list("actor_kind", "reason")) == {("token", "created by Fivetran as shop.item")}
 
@@ -89,21 +89,21 @@ def test_the_first_tables_of_a_schema_may_be_created_in_parallel(fay, in_threads
 
     monkeypatch.setattr(metadata_rows, "create_system", create)
 
-    def creating(name: str):
+    def creation_of(name: str):
         def create_table():
             with acting_as(fay, by_token=True):
-                return tables.create_table(sent(ID, name=name)).name
+                return tables.create_table(sent_table(ID, name=name)).name
 
         return create_table
 
-    assert in_threads(creating("item"), creating("member")) == ["item", "member"]
+    assert in_threads(creation_of("item"), creation_of("member")) == ["item", "member"]
     assert System.objects.count() == 1
 
 
 def test_tables_of_a_schema_share_a_system():
-    tables.create_table(sent(ID))
-    tables.create_table(sent(ID, name="member"))
-    tables.create_table(sent(ID, schema="shop_of_another_and_longer_name"))
+    tables.create_table(sent_table(ID))
+    tables.create_table(sent_table(ID, name="member"))
+    tables.create_table(sent_table(ID, schema="shop_of_another_and_longer_name"))
     assert [system.short_name for system in System.objects.all()] == ["shop", "shop_of_another_a"]
 
 
@@ -116,15 +116,15 @@ def test_described_table_equals_the_sent_table(columns):
 
 
 def test_create_refuses_an_existing_table_and_alter_an_unknown_table():
-    tables.create_table(sent(ID))
-    assert refused(tables.create_table, sent(ID, NAME)) == "TABLE_EXISTS"
+    tables.create_table(sent_table(ID))
+    assert refused(tables.create_table, sent_table(ID, NAME)) == "TABLE_EXISTS"
     assert tables.known_table("shop", "other") is None
-    assert refused(tables.alter_table, sent(ID, name="other"), drops=False) == "UNKNOWN_TABLE"
+    assert refused(tables.alter_table, sent_table(ID, name="other"), drops=False) == "UNKNOWN_TABLE"
 
 
 def test_columns_are_added_retyped_and_retired():
-    tables.create_table(sent(ID, NAME, Column("n", "INT")))
-    tables.alter_table(sent(ID, Column("n", "LONG"), Column("price", "DOUBLE")), drops=True)
+    tables.create_table(sent_table(ID, NAME, Column("n", "INT")))
+    tables.alter_table(sent_table(ID, Column("n", "LONG"), Column("price", "DOUBLE")), drops=True)
     assert columns("rawcore.rc_shop_item") == {
         "id": ("bigint", True),
         "name": ("string", False),
@@ -136,24 +136,24 @@ def test_columns_are_added_retyped_and_retired():
 
 
 def test_alter_with_history_columns_switches_a_table_to_history_mode():
-    source = tables.create_table(sent(ID))
+    source = tables.create_table(sent_table(ID))
     assert not metadata_rows.in_history_mode(source)
-    assert metadata_rows.in_history_mode(tables.alter_table(sent(ID, *HISTORY), drops=False))
+    assert metadata_rows.in_history_mode(tables.alter_table(sent_table(ID, *HISTORY), drops=False))
 
 
 def test_refused_alter_adds_no_columns():
-    tables.create_table(sent(ID, NAME))
+    tables.create_table(sent_table(ID, NAME))
     keyed = Column("name", "STRING", primary_key=True)
-    assert refused(tables.alter_table, sent(ID, keyed, Column("x", "INT")), drops=False) == "PRIMARY_KEY_CHANGED"
+    assert refused(tables.alter_table, sent_table(ID, keyed, Column("x", "INT")), drops=False) == "PRIMARY_KEY_CHANGED"
     assert set(columns("rawcore.rc_shop_item")) == {"id", "name"}
 
 
 def test_create_restores_a_dropped_table_and_keeps_its_former_columns():
-    tables.create_table(sent(ID, NAME))
+    tables.create_table(sent_table(ID, NAME))
     tables.drop_table("shop", "item")
     assert tables.known_table("shop", "item") is None
     assert not TargetDataset.objects.filter(active=True).exists()
-    tables.create_table(sent(ID, Column("n", "INT")))
+    tables.create_table(sent_table(ID, Column("n", "INT")))
     assert columns("rawcore.rc_shop_item") == {
         "id": ("bigint", True),
         "name": ("string", False),
@@ -163,7 +163,7 @@ def test_create_restores_a_dropped_table_and_keeps_its_former_columns():
 
 
 def test_a_renamed_table_keeps_its_former_name():
-    tables.create_table(sent(ID))
+    tables.create_table(sent_table(ID))
     for _ in range(2):  # Fivetran may send it again
         tables.rename_table("shop", "item", "article")
     dataset = TargetDataset.objects.get(name="rc_shop_article")
@@ -172,7 +172,7 @@ def test_a_renamed_table_keeps_its_former_name():
 
 
 def test_a_renamed_column_keeps_its_former_name():
-    tables.create_table(sent(ID, NAME))
+    tables.create_table(sent_table(ID, NAME))
     for _ in range(2):
         source = tables.rename_table_column("shop", "item", "name", "title")
     column = tables.rawcore_of(source).columns.get(name="title")
@@ -180,7 +180,7 @@ def test_a_renamed_column_keeps_its_former_name():
 
 
 def test_column_renamed_by_a_user_keeps_that_name_if_fivetran_renames_the_source_column():
-    source = tables.create_table(sent(ID, NAME))
+    source = tables.create_table(sent_table(ID, NAME))
     column = tables.rawcore_of(source).columns.get(name="name")
     rename_column(column=column, name="label", expected_version=column.version)
     assert tables.target_names(source)["name"] == "label"
@@ -189,14 +189,14 @@ def test_column_renamed_by_a_user_keeps_that_name_if_fivetran_renames_the_source
 
 
 def test_repeated_add_column_adds_the_column_once():
-    tables.create_table(sent(ID))
+    tables.create_table(sent_table(ID))
     for _ in range(2):
         source = tables.add_column("shop", "item", NAME)
     assert tables.target_names(source) == {"id": "id", "name": "name"}
 
 
 def test_copies_of_columns_and_tables_are_classified_as_the_original_is():
-    source = tables.create_table(sent(ID, NAME))
+    source = tables.create_table(sent_table(ID, NAME))
     column = tables.rawcore_of(source).columns.get(name="name")
     update_target_column(column=column, expected_version=column.version, pii=True, sensitivity="restricted")
     tables.copy_column("shop", "item", "name", "label")
@@ -212,8 +212,8 @@ def test_copies_of_columns_and_tables_are_classified_as_the_original_is():
 
 @pytest.mark.parametrize("layer", ["raw", "stage", "rawcore"])
 def test_table_that_was_created_before_its_copy_is_classified_too(layer):
-    """Whoever creates the table first would otherwise read the copied values."""
-    source = tables.create_table(sent(ID, NAME))
+    """Check the order in which the creator of the table could otherwise read the copied values."""
+    source = tables.create_table(sent_table(ID, NAME))
     key = stable_keys.generated_column_key(layer, source.columns.get(name="name").key)
     column = TargetColumn.objects.get(key=key)
     update_target_column(column=column, expected_version=column.version, pii=True, sensitivity="restricted")
@@ -226,7 +226,7 @@ def test_table_that_was_created_before_its_copy_is_classified_too(layer):
 
 
 def test_copy_does_not_lower_the_classification_of_its_target():
-    source = tables.create_table(sent(ID, NAME))
+    source = tables.create_table(sent_table(ID, NAME))
     table = replace(tables.described_table(source), name="other")
     column = tables.rawcore_of(tables.create_table(table)).columns.get(name="name")
     update_target_column(column=column, expected_version=column.version, pii=True)
@@ -235,5 +235,5 @@ def test_copy_does_not_lower_the_classification_of_its_target():
 
 
 def test_safe_changes_need_no_report():
-    pending_changes.refuse_waiting(tables.create_table(sent(ID, NAME)))
+    pending_changes.refuse_waiting(tables.create_table(sent_table(ID, NAME)))
     assert not ChangeReport.objects.exists()

@@ -34,8 +34,8 @@ def rows(names, *tuples):
     return [dict(zip(names, row, strict=True)) for row in tuples]
 
 
-def batch(n, found=(), **more):
-    return {"at": day(n), "run_id": f"run-{n}", "rows": list(found)} | more
+def batch(n, rows=(), **more):
+    return {"at": day(n), "run_id": f"run-{n}", "rows": list(rows)} | more
 
 
 def undated(*tuples):
@@ -52,8 +52,8 @@ def feed(*tuples):
 
 def versions(*tuples, names=("id", "a", "b"), dates=day):
     period_columns = ("valid_from", "valid_to", "state")
-    shown = ((*row[:-3], dates(row[-3]), dates(row[-2]), row[-1]) for row in tuples)
-    return rows((*names, *period_columns), *shown)
+    dated_tuples = ((*row[:-3], dates(row[-3]), dates(row[-2]), row[-1]) for row in tuples)
+    return rows((*names, *period_columns), *dated_tuples)
 
 
 def of_feed(*tuples):
@@ -75,7 +75,7 @@ def upsert(*tuples):
     ]
 
 
-def kept(*tuples):
+def file_versions(*tuples):
     named = rows(("id", "a", "b", "valid_from", "valid_to", "active"), *((*row, row[4] is None) for row in tuples))
     return [row | {"valid_from": day(row["valid_from"]), "valid_to": row["valid_to"] or OPEN} for row in named]
 
@@ -278,7 +278,7 @@ CASES = {
                 "earliest_start": [{"id": 1, "_fivetran_start": day(4)}],
             },
         ],
-        kept(
+        file_versions(
             (1, "x", "p", 1, before(4)), (1, "u", "r", 4, before(5)), (1, "u", "q", 5, day(7)), (2, "k", "k", 1, day(3))
         ),
     ),
@@ -294,7 +294,7 @@ CASES = {
                 "update": upsert((1, "z", SAME, 3, None)),
             },
         ],
-        kept((1, "z", None, 3, None)),
+        file_versions((1, "z", None, 3, None)),
     ),
     "16, 19: no value of a dropped column is taken over": (
         FILES,
@@ -303,7 +303,7 @@ CASES = {
             {"at": day(1), "run_id": "1", "upsert": upsert((1, "x", "p", 1, None)), "columns": AB},
             {"at": day(2), "run_id": "2", "update": upsert((1, SAME, "no", 2, None)), "columns": A},
         ],
-        kept((1, "x", "p", 1, before(2)), (1, "x", None, 2, None)),
+        file_versions((1, "x", "p", 1, before(2)), (1, "x", None, 2, None)),
     ),
 }
 

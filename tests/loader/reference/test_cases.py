@@ -33,10 +33,10 @@ def test_reference_engine_passes_every_history_case(case):
     json.dumps(outcome.as_json(), allow_nan=False)
 
 
-# Every way a history can be wrong must be seen, or a passing case says nothing.
+# A case must detect every kind of error in a history, otherwise a passing case proves nothing.
 
 
-def simple(**changes) -> dict:
+def case_with(**changes) -> dict:
     return {
         "id": "one",
         "keys": ["id"],
@@ -48,7 +48,7 @@ def simple(**changes) -> dict:
 
 
 def outcome_of(**changes):
-    [case] = parse_cases(json.dumps([simple(**changes)]))
+    [case] = parse_cases(json.dumps([case_with(**changes)]))
     return run_case(case, ReferenceEngine)
 
 
@@ -104,7 +104,7 @@ def test_case_fails_if_a_refused_batch_changes_the_table():
 
     good = {"at": "2024-01-01T00:00:00Z", "run_id": "r", "rows": [{"id": 1, "v": "1"}]}
     bad = {"at": "2024-01-02T00:00:00Z", "run_id": "bad", "rows": [{"id": None}], "allow_empty": True, "error": "x"}
-    [case] = parse_cases(json.dumps([simple(batches=[good, bad])]))
+    [case] = parse_cases(json.dumps([case_with(batches=[good, bad])]))
     assert "was refused, yet the table changed" in run_case(case, Careless).message
 
 
@@ -132,7 +132,7 @@ def test_case_fails_if_a_refused_batch_changes_the_table():
 )
 def test_parse_error_of_a_case_names_the_invalid_field(changes, message):
     with pytest.raises(CaseProblem) as caught:
-        parse_cases(json.dumps([simple(**changes)]))
+        parse_cases(json.dumps([case_with(**changes)]))
     assert message in str(caught.value)
 
 
@@ -147,7 +147,7 @@ def test_parse_error_of_a_case_names_the_invalid_field(changes, message):
     ],
 )
 def test_case_with_an_invalid_policy_fails_without_stopping_the_others(policy, message):
-    cases = parse_cases(json.dumps([simple(), simple(id="odd", policy=policy), simple(id="last")]))
+    cases = parse_cases(json.dumps([case_with(), case_with(id="odd", policy=policy), case_with(id="last")]))
     outcomes = [run_case(case, ReferenceEngine) for case in cases]
     assert [(outcome.id, outcome.passed) for outcome in outcomes] == [("one", True), ("odd", False), ("last", True)]
     assert message in outcomes[1].message
@@ -160,10 +160,10 @@ def test_file_without_cases_is_refused(text):
 
 
 def test_select_returns_cases_by_id_and_refuses_an_unknown_id():
-    cases = parse_cases(json.dumps([simple(), simple(id="two")]))
+    cases = parse_cases(json.dumps([case_with(), case_with(id="two")]))
     assert [case.id for case in select(cases, None)] == ["one", "two"]
     assert [case.id for case in select(cases, ["two", "two"])] == ["two"]
     with pytest.raises(CaseProblem):
         select(cases, ["three"])
     with pytest.raises(CaseProblem):
-        parse_cases(json.dumps([simple(), simple()]))
+        parse_cases(json.dumps([case_with(), case_with()]))

@@ -12,7 +12,7 @@ from loader.domain.reference.batch import Columns, widening
 from loader.domain.reference.values import typed
 from metadata.domain.types import parse
 
-# Values that are long, negative, or lie at a type's edge.
+# Values that are long, negative or at the limit of a type.
 VALUES = {
     "string": ["", "a~|\\", "2024-01-01"],
     "string(3)": ["abc"],
@@ -92,7 +92,7 @@ def test_repeated_renames_retire_dropped_columns_under_distinct_names():
 
 
 @pytest.mark.parametrize(
-    ("names", "kept", "code"),
+    ("names", "retired", "code"),
     [
         ({"a": "b"}, (), "NAME_TAKEN"),
         ({"a": "x", "b": "x"}, (), "NAME_TAKEN"),
@@ -100,8 +100,8 @@ def test_repeated_renames_retire_dropped_columns_under_distinct_names():
         ({"a": "t"}, ("t",), "NAME_TAKEN"),
     ],
 )
-def test_rename_refuses_a_taken_name_and_an_unknown_column(names, kept, code):
+def test_rename_refuses_a_taken_name_and_an_unknown_column(names, retired, code):
     columns = Columns(AB.types | {"t": parse("timestamp")}, AB.present)
     with pytest.raises(Refusal) as caught:
-        columns.moves(names, kept)
+        columns.moves(names, retired)
     assert caught.value.code == code

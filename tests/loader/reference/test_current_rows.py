@@ -1,4 +1,4 @@
-"""Current rows of dated rows: what holds of each key in the end, as an upsert keeps it."""
+"""Current rows of dated rows: the newest row of each key, as an upsert stores it."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -44,7 +44,7 @@ def test_a_key_that_the_delta_has_is_open_even_if_the_list_lacks_it():
     assert open_keys(made) == [1, 2, 3]
 
 
-def test_a_key_that_comes_back_opens_a_version():
+def test_returned_key_opens_a_version():
     made = table(BY_KEYS)
     second(made, [], keys=[{"id": 1}, {"id": 2}])
     made.apply({"run_id": "third", "at": "2024-01-03", "rows": [ROWS[2]], "keys": [{"id": n} for n in (1, 2, 3)]})

@@ -65,7 +65,7 @@ def test_row_received_under_the_old_policy_updates_the_version_of_a_late_row():
     table = tracked_a()
     change(table)
     bring(table, 3, ("x", "u9", 3))
-    # At 5 comes what only updates: so it was taken when it came.
+    # The row of 5 changes only an untracked column, so it was applied in place when it was received.
     assert intervals(table) == [(1, 3, "x", "u1"), (3, None, "x", "u2")]
 
 
@@ -90,7 +90,7 @@ tracked = st.sampled_from([{}, {"track": ["a"]}, {"track": ["b"]}, {"track": ["a
 
 
 def versions_of(table: ReferenceEngine) -> dict[tuple, object]:
-    """Return every version by key and start, as the engine finds rows to put and remove."""
+    """Return every version by key and start, as the engine finds rows to add and remove."""
     fold = table.table.fold
     return {
         (key, version.valid_from): version for key, log in table.table.logs.items() for version in fold.versions(log)

@@ -134,7 +134,7 @@ def evidence(draw, policy, of_keys=keys):
     return {}
 
 
-def seen(table, *, without=()):
+def comparable_rows(table, *, without=()):
     """Return the table as comparable text, independent of row order."""
     left_out = {"opened_by", "closed_by", *without}
     return sorted(
@@ -173,10 +173,10 @@ def test_history_keeps_its_invariants_for_generated_batches(name, data):
             assert table.table is before
             continue
         source = after
-        after = seen(table)
+        after = comparable_rows(table)
         assert violations(table.rows(), table.table.policy, ["id"]) == []
         assert table.apply({**delivery, "rows": []})["rerun"]
-        assert seen(table) == after
+        assert comparable_rows(table) == after
 
 
 @BUDGET
@@ -246,13 +246,13 @@ def test_history_does_not_depend_on_the_order_of_arrival(name, data):
         for n, content in enumerate(batches):
             table.apply(batch(n, content))
         tables.append(table)
-    assert seen(tables[0]) == seen(tables[1])
+    assert comparable_rows(tables[0]) == comparable_rows(tables[1])
 
 
 @settings(max_examples=80)
 @given(data=st.data())
 def test_late_horizon_gives_the_unlimited_history_for_rows_within_it(data):
-    """With rows at most two days late, an event log of three days gives the result of an unlimited one."""
+    """Check rows at most two days late: an event log of three days gives the result of an unlimited one."""
     base = {"input": "cdc", "time": "t", "op": "op"} | data.draw(track) | data.draw(deletes)
     for_ever, forgetting = engine(base, "timestamp"), engine(base | {"late_horizon": 3}, "timestamp")
     for n in range(3, 3 + data.draw(st.integers(1, 6))):
@@ -260,7 +260,7 @@ def test_late_horizon_gives_the_unlimited_history_for_rows_within_it(data):
         drawn_rows = data.draw(st.lists(offsets, max_size=3, unique_by=lambda record: (record["id"], record["t"])))
         for table in (for_ever, forgetting):
             table.apply(batch(n, drawn_rows))
-        assert seen(for_ever) == seen(forgetting)
+        assert comparable_rows(for_ever) == comparable_rows(forgetting)
     assert sum(len(log.events) for log in forgetting.table.logs.values()) <= sum(
         len(log.events) for log in for_ever.table.logs.values()
     )

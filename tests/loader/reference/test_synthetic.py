@@ -30,7 +30,7 @@ def plans(draw):
     rows, parts = draw(st.integers(0, 40)), draw(st.integers(1, 1000))
     deleted = draw(st.integers(0, parts))
     updated = draw(st.integers(0, parts - deleted))
-    # Three decimals each: text, as people give it.
+    # Shares as text with three decimals, as users enter them.
     shares = [f"{deleted / 1000:.3f}", f"{updated / 1000:.3f}", f"{(1000 - deleted - updated) / 1000:.3f}"]
     return plan(
         initial_rows=rows,
@@ -49,13 +49,13 @@ def test_second_delivery_has_exactly_the_planned_counts(wanted):
     second = {row[: wanted.keys]: row[wanted.keys :] for row in incremental(wanted)}
     assert len(first) == wanted.initial_rows
     assert len(second) == wanted.incremental_rows
-    both = first.keys() & second.keys()
+    common_keys = first.keys() & second.keys()
     counts = wanted.counts()
     assert sum(counts.values()) == wanted.initial_rows
-    assert len(first.keys() - both) == counts[DELETED]
-    assert len(second.keys() - both) == wanted.inserted
-    assert sum(first[key] == second[key] for key in both) == counts[UNCHANGED]
-    assert sum(all(a != b for a, b in zip(first[k], second[k], strict=True)) for k in both) == counts[UPDATED]
+    assert len(first.keys() - common_keys) == counts[DELETED]
+    assert len(second.keys() - common_keys) == wanted.inserted
+    assert sum(first[key] == second[key] for key in common_keys) == counts[UNCHANGED]
+    assert sum(all(a != b for a, b in zip(first[k], second[k], strict=True)) for k in common_keys) == counts[UPDATED]
     for name, share in wanted.shares.items():
         assert abs(counts[name] - share * wanted.initial_rows) < 1
 

@@ -1,4 +1,4 @@
-"""Death of a real runner's Java process: every request that waits fails at once, with the true reason."""
+"""Death of a real runner's Java process: every waiting request fails at once, with that reason."""
 
 import os
 import signal

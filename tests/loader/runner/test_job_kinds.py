@@ -77,7 +77,7 @@ def workplace(olga, make_runner, monkeypatch):
     place.close()
 
 
-def done(job: Job) -> Job:
+def perform(job: Job) -> Job:
     """Return a job after a worker got its message."""
     tasks.perform(job.pk)
     return Job.objects.get(pk=job.pk)
@@ -92,22 +92,22 @@ def loads_and_maintenance(script) -> list[Job]:
     system = create_system(name="BI", short_name="bi", kind="jdbc", location="postgresql://bi@db:5432/bi")
     create_copy(dataset=target(AIRPORT), to=system)
     jobs = [
-        done(load("first")),
-        done(load("second")),
-        done(request_revert(of_run="second", dataset=AIRPORT, reason="test").run),
-        done(request_prune(dataset=AIRPORT, ended_before="2020-01-01", reason="test").run),
-        done(request_compaction(dataset_key=key, wake_worker=False).run),
-        done(request_vacuum(dataset=AIRPORT, reason="test").run),
-        done(request_copy(dataset=AIRPORT, wake_worker=False).run),
-        done(request_quarantine(dataset=AIRPORT, decision="release", reason="test").run),
+        perform(load("first")),
+        perform(load("second")),
+        perform(request_revert(of_run="second", dataset=AIRPORT, reason="test").run),
+        perform(request_prune(dataset=AIRPORT, ended_before="2020-01-01", reason="test").run),
+        perform(request_compaction(dataset_key=key, wake_worker=False).run),
+        perform(request_vacuum(dataset=AIRPORT, reason="test").run),
+        perform(request_copy(dataset=AIRPORT, wake_worker=False).run),
+        perform(request_quarantine(dataset=AIRPORT, decision="release", reason="test").run),
     ]
     by_files = {"input": "batch_files", "time": "_fivetran_start", "null_string": "NULL"}
     TargetDataset.objects.filter(key=key).update(history_policy=by_files)
-    jobs.append(done(request_history_batch(dataset=AIRPORT, files={"upsert": ["/in/u.csv"]}, reason="test").run))
+    jobs.append(perform(request_history_batch(dataset=AIRPORT, files={"upsert": ["/in/u.csv"]}, reason="test").run))
     TargetDataset.objects.filter(key=key).update(history_policy={})
     with_answers = script.told()
     script.add(held=7)
-    jobs.append(done(request_accept(dataset=AIRPORT, reason="test").run))
+    jobs.append(perform(request_accept(dataset=AIRPORT, reason="test").run))
     script.tell(**with_answers)
     return jobs
 
@@ -121,8 +121,8 @@ def reads(user) -> list[Job]:
     for kind in read_requests.KINDS:
         dataset = target(RAW if kind == "descendants" else AIRPORT)
         arguments = {"dataset": dataset, "source": source if kind == "discover" else None, "user": user}
-        asked = texts.get(kind, lambda k=kind, a=arguments: request_read(kind=k, arguments=ARGUMENTS.get(k), **a))()
-        jobs.append(done(asked.read))
+        request = texts.get(kind, lambda k=kind, a=arguments: request_read(kind=k, arguments=ARGUMENTS.get(k), **a))()
+        jobs.append(perform(request.read))
     return jobs
 
 
@@ -131,9 +131,9 @@ def changes(user) -> list[Job]:
     rename_column(column=renamed, name="title", expected_version=renamed.version)
     preview = make_preview(report=build_report(environment=current_environment()), user=user)
     return [
-        done(request_dry_run(preview=preview, user=user).dry_run),
-        done(request_execution(report=preview.report, user=user).execution),
-        done(request_refresh(keys=[str(target(AIRPORT).key)], user=user).job),
+        perform(request_dry_run(preview=preview, user=user).dry_run),
+        perform(request_execution(report=preview.report, user=user).execution),
+        perform(request_refresh(keys=[str(target(AIRPORT).key)], user=user).job),
     ]
 
 
@@ -141,8 +141,8 @@ def changes(user) -> list[Job]:
 def test_a_worker_performs_every_registered_kind_of_job(workplace, olga, script):
     script.tell(answers=dict.fromkeys((*read_requests.KINDS, AIRPORT), ANSWER))
     deliveries = [DeliveryFactory(kind=kind) for kind in Delivery.Kind.values]
-    jobs = [*loads_and_maintenance(script), *reads(olga), *changes(olga), *map(done, deliveries)]
-    jobs += map(done, request_checks(scope=Scope(), requester="schedule nightly")[:1])
+    jobs = [*loads_and_maintenance(script), *reads(olga), *changes(olga), *map(perform, deliveries)]
+    jobs += map(perform, request_checks(scope=Scope(), requester="schedule nightly")[:1])
     assert {job.kind for job in jobs} == set(registry.handlers())
     assert {job.kind: (job.status, job.error) for job in jobs if job.attempt != 1 or not job.is_finished} == {}
     codes = {job.kind: job.error for job in jobs if (job.error or {}).get("code") == "UNEXPECTED"}

@@ -28,13 +28,13 @@ def metastore() -> Iterator[Metastore]:
 
 @pytest.fixture
 def prefix() -> str:
-    """Prefix of the published schemas."""
+    """Return the prefix of the published schemas."""
     return ""
 
 
 @pytest.fixture
 def shop(tmp_path: Path, metastore: Metastore, prefix: str) -> Iterator[Installation]:
-    """Shop whose history has views, with a worker that publishes in the metastore; nothing is loaded yet."""
+    """Yield a shop whose history has views, with a worker that publishes in the metastore, before its first load."""
     made = make_installation(tmp_path / "data", servers=metastore.variables | {"ELEVATA_CATALOG_PREFIX": prefix})
     made.edit_columns(ITEM, by="edda", facts={"history_policy": {"views": ["current", "as_of"]}})
     with working(made):
@@ -55,7 +55,7 @@ def read(metastore: Metastore, folder: Path, *queries: str) -> list[list[list]]:
 
 
 def findings(shop: Installation, *options: str) -> dict[str, str]:
-    """Return what ``publish`` leaves, or with ``--check`` lists: problems by name."""
+    """Run ``publish``; return the problems that remain, or that ``--check`` lists, by name."""
     done = shop.run("publish", *options, "--json")
     answer = json.loads(done.stdout)
     assert done.returncode == (1 if answer["findings"] else 0), done.stderr
@@ -64,7 +64,7 @@ def findings(shop: Installation, *options: str) -> dict[str, str]:
 
 @pytest.fixture
 def of_another_environment(metastore, tmp_path) -> str:
-    """Location of a table that another environment published under the name of one of the shop's."""
+    """Return the location of a table that another environment published under a name of the shop."""
     place = f"{tmp_path}/prod"
     table = f"CREATE TABLE {ITEM} USING delta LOCATION '{place}' AS SELECT 'of another environment' AS text"
     read(metastore, tmp_path, "CREATE SCHEMA rawcore", table)

@@ -1,4 +1,4 @@
-"""Runner of users' reads: apart from that of loads, killed without harm, shared fairly."""
+"""Runner of users' reads: separate from that of loads, restarted after a kill, shared fairly."""
 
 import threading
 
@@ -43,7 +43,7 @@ def sample(user: User | None) -> ReadRequest:
     return request_read(kind="sample", dataset=target(AIRPORT), user=user).read
 
 
-def done(read: ReadRequest) -> ReadRequest:
+def perform(read: ReadRequest) -> ReadRequest:
     tasks.perform(read.pk)
     return ReadRequest.objects.get(pk=read.pk)
 
@@ -64,9 +64,9 @@ def test_a_read_of_a_user_never_goes_to_the_runner_of_loads(workplace, script):
     script.tell(answers={"sample": SAMPLE})
     tasks.perform(request_load_run(run_id="first").run.pk)
     assert workplace.reads_runner.pid is None, "it starts with the first read"
-    assert done(sample(reader())).status == "succeeded"
-    done(request_query(QUERY, 5, user=None).read)
-    done(sample(None))
+    assert perform(sample(reader())).status == "succeeded"
+    perform(request_query(QUERY, 5, user=None).read)
+    perform(sample(None))
     pids = [request["pid"] for request in script.seen("read")]
     assert pids == [workplace.reads_runner.pid, workplace.reads_runner.pid, workplace.runner.pid]
 
@@ -76,7 +76,7 @@ def test_read_that_kills_its_runner_does_not_affect_a_load(workplace, script):
     loading = in_thread(tasks.perform, request_load_run(run_id="first").run.pk)
     wait_until(lambda: script.seen("load"))
     loads_pid = workplace.runner.pid
-    read = done(request_query(QUERY, 5, user=reader()).read)
+    read = perform(request_query(QUERY, 5, user=reader()).read)
     assert LoadRun.objects.get().status == "running"
     script.tell()
     loading.join(20)
@@ -101,7 +101,7 @@ def test_read_beyond_its_timeout_is_ended_with_its_runner(workplace, script, mon
     wait_until(lambda: not lives(pid))
 
 
-def test_a_withdrawn_read_that_goes_on_is_ended_with_its_runner(workplace, script, monkeypatch):
+def test_withdrawn_read_that_continues_is_ended_with_its_runner(workplace, script, monkeypatch):
     monkeypatch.setattr(conversation, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr("elevata.jobs.states.HEARTBEAT_SECONDS", 0.05)
     script.tell(deaf_on=["read"])
@@ -116,7 +116,7 @@ def test_a_withdrawn_read_that_goes_on_is_ended_with_its_runner(workplace, scrip
 
 def test_read_without_sql_of_a_user_is_retried_once(workplace, script):
     script.tell(die_on="read")
-    assert done(sample(reader())).error["code"] == "READS_ENDED"
+    assert perform(sample(reader())).error["code"] == "READS_ENDED"
     assert len(script.seen("read")) == 2
 
 

@@ -20,7 +20,7 @@ JAVA = "26/01/31 12:00:00 {} TaskSetManager: {}"
 
 
 @pytest.fixture
-def planted(monkeypatch) -> None:
+def planted_secret(monkeypatch) -> None:
     monkeypatch.setenv("ELEVATA_SOURCE_ERP_PASSWORD", CANARY)
 
 
@@ -40,12 +40,12 @@ def lines_of(runner) -> list[dict]:
     return [json.loads(line) for line in text_of(runner).splitlines()]
 
 
-def ask(runner, script, **told) -> None:
-    script.tell(**told)
+def ask(runner, script, **instructions) -> None:
+    script.tell(**instructions)
     finished(runner.request("observe", OBSERVE))
 
 
-# --- how lines look ---------------------------------------------------------------------------------
+# --- format of lines --------------------------------------------------------------------------------
 
 
 def test_a_line_of_the_jvm_is_one_json_object_with_its_level_and_logger(json_logs, runner, script):
@@ -88,7 +88,7 @@ def test_spark_warnings_are_passed_to_python_logging(json_logs, runner, script, 
     assert [record.getMessage() for record in caplog.records if record.name.startswith("spark.")] == ["Lost task 0.0"]
 
 
-# --- what they are about ----------------------------------------------------------------------------
+# --- attribution to runs ----------------------------------------------------------------------------
 
 
 def test_log_lines_contain_the_run_and_user_of_their_request(json_logs, runner, script):
@@ -153,7 +153,7 @@ def test_a_value_that_spark_quotes_is_not_logged(json_logs, runner, script):
     ],
 )
 def test_secret_is_removed_from_the_log_and_stderr(
-    planted, settings, request, runner, script, style, output, caplog, capfd
+    planted_secret, settings, request, runner, script, style, output, caplog, capfd
 ):
     if style == "json":
         request.getfixturevalue("json_logs")
@@ -176,8 +176,8 @@ def test_multi_line_secret_is_removed_from_the_log(monkeypatch, runner, script):
 # --- reading ----------------------------------------------------------------------------------------
 
 
-def heard_from(write) -> list[str]:
-    """Return the log lines that result from ``write`` into the pipe."""
+def log_lines_of(write) -> list[str]:
+    """Return the log lines for the bytes that ``write`` writes into the pipe."""
     reading, writing = os.pipe()
     messages: list[str] = []
     output = ChildOutput(reading, lambda line: messages.append(line.message))
@@ -188,7 +188,7 @@ def heard_from(write) -> list[str]:
 
 
 def test_last_line_without_a_line_end_is_logged():
-    assert heard_from(lambda pipe, _said: pipe.write(b"Killed")) == ["Killed"]
+    assert log_lines_of(lambda pipe, _said: pipe.write(b"Killed")) == ["Killed"]
 
 
 def test_line_is_logged_while_the_child_process_continues():
@@ -196,7 +196,7 @@ def test_line_is_logged_while_the_child_process_continues():
         pipe.write(JAVA.format("WARN", "slow").encode() + b"\n")
         wait_until(lambda: messages == ["slow"])
 
-    assert heard_from(write) == ["slow"]
+    assert log_lines_of(write) == ["slow"]
 
 
 def test_overlong_line_is_left_out_and_the_next_line_is_kept():
@@ -209,7 +209,7 @@ def test_lines_that_make_a_record_too_long_are_left_out():
     def write(pipe, _said):
         pipe.write(JAVA.format("ERROR", "failed").encode() + b"\n" + (b"x" * 100_000 + b"\n") * 5)
 
-    (record,) = heard_from(write)
+    (record,) = log_lines_of(write)
     assert len(record) < 256 * 1024
     assert record.endswith("\n[3 lines left out]")
 
@@ -244,8 +244,8 @@ def test_log_file_is_rotated_when_it_exceeds_its_size(runner, script, monkeypatc
     for number in range(3):
         ask(runner, script, print=[JAVA.format("WARN", f"{number} " + "x" * 100)])
     runner.close()
-    kept: list[Path] = sorted(runner.log_file.parent.iterdir())
-    assert [path.name for path in kept] == ["runner.log", "runner.log.1"]
+    files: list[Path] = sorted(runner.log_file.parent.iterdir())
+    assert [path.name for path in files] == ["runner.log", "runner.log.1"]
 
 
 def test_closed_runner_leaves_no_output_thread(runner, script):

@@ -15,7 +15,7 @@ from loader.runner.supervisor import runner_config
 
 @pytest.fixture
 def conf(tmp_path, settings):
-    """Return a function that makes a file the installation's settings of Spark."""
+    """Return a function that writes the installation's settings of Spark to a file."""
 
     def write(text):
         file = tmp_path / "spark.conf"
@@ -46,9 +46,9 @@ def test_unknown_commit_path_is_refused_with_the_permitted_values(monkeypatch):
 
 
 def test_referenced_secrets_are_read_and_kept_out_of_the_session_settings(conf, monkeypatch, tmp_path):
-    held = tmp_path / "held"
-    held.write_text("sesame\n")
-    monkeypatch.setenv("ELEVATA_SPARK_SECRET_S3_FILE", str(held))
+    secret_file = tmp_path / "held"
+    secret_file.write_text("sesame\n")
+    monkeypatch.setenv("ELEVATA_SPARK_SECRET_S3_FILE", str(secret_file))
     conf("spark.hadoop.fs.s3a.secret.key {{ secret ELEVATA_SPARK_SECRET_S3 }}")
     config = runner_config()
     assert config["secrets"] == {"spark.hadoop.fs.s3a.secret.key": "sesame"}

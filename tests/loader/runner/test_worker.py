@@ -73,7 +73,7 @@ def test_run_queued_during_another_run_is_performed_afterwards(airports, workpla
     working = in_thread(tasks.perform, first.pk)
     wait_until(lambda: LoadRun.objects.filter(status="running").exists())
     second = queued()
-    tasks.perform(second.pk)  # comes back at once: another thread is at it
+    tasks.perform(second.pk)  # returns at once, since another thread performs the run
     assert LoadRun.objects.get(pk=second.pk).status == "queued"
     script.tell()
     working.join(20)
@@ -81,7 +81,7 @@ def test_run_queued_during_another_run_is_performed_afterwards(airports, workpla
 
 
 @pytest.mark.full
-def test_reads_are_answered_while_a_run_is_under_way(airports, workplace, script):
+def test_reads_are_answered_during_a_run(airports, workplace, script):
     script.tell(pause=30, answers={"sample": {"rows": []}})
     working = in_thread(tasks.perform, queued().pk)
     wait_until(lambda: script.seen("load"))

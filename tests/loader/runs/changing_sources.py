@@ -140,7 +140,7 @@ def database_table(_landing: Path) -> Iterator[Source]:
 
 @contextmanager
 def rest_endpoint(_landing: Path) -> Iterator[Source]:
-    """Yield an endpoint of two pages that is asked for the changes since the last mark."""
+    """Yield an endpoint of two pages whose requests ask for the changes since the last mark."""
     changes: list[dict[str, Any]] = []
 
     def answer(request: Request) -> Answer:

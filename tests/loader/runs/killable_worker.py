@@ -1,6 +1,6 @@
-"""Worker on real Spark whose runner dies where a test says; it works until its input ends.
+"""Worker on real Spark whose runner dies at a configured event; it works until its input ends.
 
-ELEVATA_TEST_DEATH names the file that tells the dying runner where.
+ELEVATA_TEST_DEATH names the file with the event for the dying runner.
 """
 
 import os

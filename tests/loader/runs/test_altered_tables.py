@@ -14,7 +14,7 @@ import pytest
 from elevata.bootstrap.places import SPARK_JARS
 from tests.loader.installation import ITEM, Installation, make_installation, working
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.takes(seconds=150)]
 
 OUTSIDE = Path(__file__).parents[2] / "readers" / "spark_rows.py"
@@ -56,7 +56,7 @@ def statements(table: str) -> list[str]:
     return commits
 
 
-def exported(shop: Installation) -> tuple[int, int] | dict[str, Any]:
+def export_prices(shop: Installation) -> tuple[int, int] | dict[str, Any]:
     """Return price and number of the rows of an export, or its error."""
     error, count, prices = json.loads(shop.shell(EXPORT).splitlines()[-1])
     if error:
@@ -65,7 +65,7 @@ def exported(shop: Installation) -> tuple[int, int] | dict[str, Any]:
     return prices[0], count
 
 
-def queried(shop: Installation) -> tuple[int, int] | dict[str, Any]:
+def query_prices(shop: Installation) -> tuple[int, int] | dict[str, Any]:
     """Return price and number of the rows of a query, or its error."""
     done = shop.run("sql", QUERY, "--format", "json")
     if done.returncode:
@@ -87,10 +87,10 @@ def test_reads_beside_another_program_have_rows_of_one_version(tmp_path: Path):
         outside = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         answers = []
         while outside.poll() is None:
-            answers += [exported(shop), queried(shop)]
+            answers += [export_prices(shop), query_prices(shop)]
         _, errors = outside.communicate()
         assert outside.returncode == 0, errors
-        last = [exported(shop), queried(shop)]
+        last = [export_prices(shop), query_prices(shop)]
     states = [answer for answer in answers if isinstance(answer, tuple)]
     assert {answer["code"] for answer in answers if isinstance(answer, dict)} <= {"TABLE_MOVED", "SQL_FAILED"}
     assert set(states) <= STATES

@@ -62,11 +62,11 @@ def run_example(monkeypatch: pytest.MonkeyPatch, **variables: str) -> tuple[dict
     made: list[tuple[str, str]] = []
     send = httpx.Client.send
 
-    def noted(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
+    def record_request(self: httpx.Client, request: httpx.Request, **options: Any) -> httpx.Response:
         made.append((request.method, request.url.path))
         return send(self, request, **options)
 
-    monkeypatch.setattr(httpx.Client, "send", noted)
+    monkeypatch.setattr(httpx.Client, "send", record_request)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     left: dict[str, Any] = {}

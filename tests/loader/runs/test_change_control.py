@@ -7,7 +7,7 @@ import pytest
 
 from tests.loader.installation import ITEM, SHOP, Installation, make_installation, working
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 CHANGED = (
@@ -28,7 +28,7 @@ DROPS_ALLOWED = {"severities": {"DROP_COLUMN": "needs_approval"}}
 
 @pytest.fixture
 def shop(tmp_path: Path):
-    """Loaded shop with a worker; another user must approve every change."""
+    """Yield a loaded shop with a worker, where another user must approve every change."""
     installation = make_installation(tmp_path / "data")
     with working(installation):
         installation.json("load", "--at", "2024-01-01", by="aron")
@@ -41,7 +41,7 @@ def refused(shop: Installation, *arguments: str, by: str = "") -> str:
     return shop.json(*arguments, by=by, code=2)["error"]["code"]
 
 
-def planned(shop: Installation) -> dict:
+def plan_report(shop: Installation) -> dict:
     return shop.json("plan", by="edda")
 
 
@@ -57,7 +57,7 @@ def operations(report: dict) -> set[tuple]:
     }
 
 
-def carried(shop: Installation, report: dict) -> dict:
+def approve_and_execute(shop: Installation, report: dict) -> dict:
     """Approve the report as another user, preview and execute it; return the execution."""
     fingerprint = report["fingerprint"]
     assert shop.json("approve", fingerprint, "--note", "agreed", by="aron")["status"] == "approved"
@@ -72,7 +72,7 @@ def carried(shop: Installation, report: dict) -> dict:
     return done
 
 
-def proved(shop: Installation, execution: dict) -> dict:
+def verified_record(shop: Installation, execution: dict) -> dict:
     """Return an execution's record, verified from its exported file and against the chain."""
     file = shop.folder / "record.json"
     shop.json("records", execution["record"], "--artifact", str(file))
@@ -81,7 +81,7 @@ def proved(shop: Installation, execution: dict) -> dict:
     return json.loads(file.read_text())["document"]
 
 
-# By day people do it in the browser, up to the record (tests/e2e/test_installation.py).
+# By day, a browser test covers this up to the record (tests/e2e/test_installation.py).
 @pytest.mark.nightly
 @pytest.mark.takes(seconds=50)
 def test_approved_change_is_executed_and_recorded_and_a_drop_requires_the_policy(shop: Installation):
@@ -89,7 +89,7 @@ def test_approved_change_is_executed_and_recorded_and_a_drop_requires_the_policy
     shop.edit_columns("stage.stg_shop_item", by="edda", price={"type": "bigint"})
     shop.edit_columns(ITEM, by="edda", price={"type": "bigint"}, name={"name": "label"})
 
-    report = planned(shop)
+    report = plan_report(shop)
     assert (report["status"], report["destructive"]) == ("open", False)
     assert not any(change["op"] == "create_table" and "item" in change["dataset"] for change in report["operations"])
     assert operations(report) >= {
@@ -107,18 +107,18 @@ def test_approved_change_is_executed_and_recorded_and_a_drop_requires_the_policy
     assert refused(shop, "approve", fingerprint, by="edda") == "OWN_CHANGE"
     assert refused(shop, "approve", fingerprint) == "NO_PERSON"
 
-    execution = carried(shop, report)
-    record = proved(shop, execution)
+    execution = approve_and_execute(shop, report)
+    record = verified_record(shop, execution)
     assert [(approval["person"], approval["decision"]) for approval in record["approvals"]] == [("aron", "approve")]
     assert record["report"]["fingerprint"] == fingerprint
-    assert planned(shop)["status"] == "no_changes"
+    assert plan_report(shop)["status"] == "no_changes"
     assert refused(shop, "execute", fingerprint, by="aron") == "ALREADY_EXECUTED"
 
     versions = {("1", "Anvil", "100"), ("2", "Bell", "7"), ("3", None, "12")}
     assert set(shop.rows(ITEM, "id", "label", "price")) == versions
     assert set(shop.rows(f"{ITEM}_hist", "id", "label", "price")) == versions
     shop.deliver(item=("id,name,price,colour", "1,Anvil,3000000000,black", "2,Bell,7,", "3,,12,red"))
-    counts = loaded(shop, "2024-01-03")
+    counts = load_counts(shop, "2024-01-03")
     assert [counts[name] for name in ("new", "changed", "deleted", "versions", "open")] == [0, 1, 0, 4, 3]
     assert shop.rows("rawcore.rc_shop_member", "id", "label") == [("1", "gold"), ("2", "silver")]
 
@@ -127,19 +127,19 @@ def test_approved_change_is_executed_and_recorded_and_a_drop_requires_the_policy
 
 def a_drop_waits_for_the_policy(shop: Installation) -> None:
     assert shop.json("delete_metadata", f"{ITEM}.colour", by="edda") == {"deleted": f"{ITEM}.colour"}
-    report = planned(shop)
+    report = plan_report(shop)
     assert (report["status"], report["destructive"]) == ("blocked", True)
     assert ("drop_column", "rc_shop_item", "colour") in operations(report)
     for command in ("approve", "preview", "execute"):
         assert refused(shop, command, report["fingerprint"], by="aron") == "REPORT_BLOCKED"
 
     shop.allow(**ONE_APPROVAL, **DROPS_ALLOWED)
-    report = planned(shop)
+    report = plan_report(shop)
     assert (report["status"], report["destructive"]) == ("open", True)
-    execution = carried(shop, report)
-    assert proved(shop, execution)["outcome"] == "succeeded"
-    assert planned(shop)["status"] == "no_changes"
-    counts = loaded(shop, "2024-01-04")
+    execution = approve_and_execute(shop, report)
+    assert verified_record(shop, execution)["outcome"] == "succeeded"
+    assert plan_report(shop)["status"] == "no_changes"
+    counts = load_counts(shop, "2024-01-04")
     assert [counts[name] for name in ("new", "changed", "deleted", "versions", "open")] == [0, 0, 0, 4, 3]
     assert set(shop.rows(ITEM, "id", "label", "price")) == {
         ("1", "Anvil", "3000000000"),
@@ -148,6 +148,6 @@ def a_drop_waits_for_the_policy(shop: Installation) -> None:
     }
 
 
-def loaded(shop: Installation, at: str) -> dict:
+def load_counts(shop: Installation, at: str) -> dict:
     done = shop.json("load", "--at", at, by="aron")
     return next(entry["counts"] for entry in done["datasets"] if entry["dataset"] == ITEM)

@@ -1,4 +1,4 @@
-"""Imports of metadata and uploads whose process is killed: all of it or nothing is there, and in the audit chain."""
+"""Metadata imports and uploads whose process is killed: stored and audited completely, or not at all."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from django.conf import settings
 from tests.loader.installation import SHOP, Installation, make_installation
 from tests.loader.processes import make_folder
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.nightly
 
 COMMAND = Path(__file__).with_name("dying_command.py")
@@ -39,7 +39,7 @@ print(json.dumps([json.loads(entry.changes) for entry in entries]))
 DELIVERED = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(50)))
 
 
-def killed(folder: Path, *arguments: str, **death: Any) -> None:
+def run_killed_command(folder: Path, *arguments: str, **death: Any) -> None:
     """Run a command that kills itself at this call."""
     made = Installation(folder)
     done = subprocess.run(
@@ -53,7 +53,7 @@ def killed(folder: Path, *arguments: str, **death: Any) -> None:
     assert done.returncode == -signal.SIGKILL, (done.returncode, done.stdout, done.stderr)
 
 
-def exported(folder: Path) -> dict[str, str]:
+def exported_metadata(folder: Path) -> dict[str, str]:
     """Return the exported metadata by file name, which names no installation."""
     target = folder / "exported"
     done = Installation(folder).run("export_metadata", str(target))
@@ -91,13 +91,13 @@ def test_killed_import_is_stored_whole_or_not_at_all(tmp_path: Path, death: dict
         (folder / "shop.yaml").write_text(SHOP)
         (folder / "landing").mkdir()
     imported = Installation(calm).json("import_metadata", str(calm / "shop.yaml"))
-    killed(disturbed, "import_metadata", str(disturbed / "shop.yaml"), **death)
+    run_killed_command(disturbed, "import_metadata", str(disturbed / "shop.yaml"), **death)
     shop = Installation(disturbed)
     again = shop.json("import_metadata", str(disturbed / "shop.yaml"))
     assert again["created"] == (0 if is_there else imported["created"])
     assert again["updated"] == 0
     assert bool(again["unchanged"]) is is_there
-    assert exported(disturbed) == exported(calm)
+    assert exported_metadata(disturbed) == exported_metadata(calm)
     assert shop.run("verify_audit").returncode == 0
 
 
@@ -125,7 +125,7 @@ def test_killed_upload_stores_no_partial_file_and_no_file_without_an_entry(
         place = f"str(arguments[1]) == {str(target)!r}"
         death = {"call": "os:link" if is_new else "pathlib:Path.replace", "due": place, "after": after}
     code = UPLOAD.format(path=str(sent), new=is_new)
-    killed(shop.folder, "shell", "--verbosity", "0", "--command", code, **death)
+    run_killed_command(shop.folder, "shell", "--verbosity", "0", "--command", code, **death)
     assert {path.name: path.read_bytes() for path in landing.iterdir() if path.is_file()} == expected
     entries = json.loads(shop.shell(ENTRIES))
     assert len(entries) == is_put

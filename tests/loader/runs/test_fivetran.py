@@ -12,7 +12,7 @@ from tests.loader.fivetran.sender import NULL, SAME, Sender, served_sender, tabl
 from tests.loader.installation import Installation, working
 from tests.loader.processes import make_folder
 
-# On the embedded stores whatever the session runs on: the test has a data folder of its own.
+# Embedded stores, even if the session uses servers: the test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 T1, T2, T3 = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00.123456789Z", "2026-01-03T00:00:00Z"
@@ -47,7 +47,7 @@ def sender(installation: Installation) -> Iterator[Sender]:
         yield sender
 
 
-# By day the example of Fivetran sends its rows (tests/loader/runs/test_source_examples.py).
+# By day, the example of Fivetran sends its rows (tests/loader/runs/test_source_examples.py).
 @pytest.mark.nightly
 def test_fivetran_sender_writes_tables_through_to_history_and_rawcore(installation: Installation, sender: Sender):
     with working(installation):
@@ -56,8 +56,8 @@ def test_fivetran_sender_writes_tables_through_to_history_and_rawcore(installati
         write_history(installation, sender)
         write_rows(installation, sender)
     assert installation.run("check_history", "--local").returncode == 0
-    kept = installation.folder / "landing" / "history-batches"
-    assert [path for path in kept.rglob("*") if path.is_file()] == []
+    batches = installation.folder / "landing" / "history-batches"
+    assert [path for path in batches.rglob("*") if path.is_file()] == []
 
 
 def write_history(installation: Installation, sender: Sender) -> None:
@@ -104,12 +104,12 @@ def write_rows(installation: Installation, sender: Sender) -> None:
     assert sender.write("member", replace=[sender.file(header, *rows)]).success
     changed = sender.file(header, f"1,{SAME},9,{SAME},{T3},{SAME}", f"7,{SAME},9,{SAME},{T3},{SAME}")
     assert sender.write("member", update=[changed], delete=[sender.file("id", "2", "8")]).success
-    assert live(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "false")]
+    assert rawcore_rows(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "false")]
     assert sender.truncate("member", datetime(2026, 1, 2, tzinfo=UTC), "_fivetran_deleted").success
-    assert live(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "true")]
+    assert rawcore_rows(installation) == [("1", "m1", "9.00", "false"), ("3", "m3", "3.00", "true")]
     copy_rows(installation, sender)
     assert sender.truncate("member", datetime(2026, 1, 4, tzinfo=UTC)).success
-    assert live(installation) == []
+    assert rawcore_rows(installation) == []
 
 
 def copy_rows(installation: Installation, sender: Sender) -> None:
@@ -125,5 +125,5 @@ def copy_rows(installation: Installation, sender: Sender) -> None:
     assert {row[0] == row[1] for row in installation.rows("rawcore.rc_shop_past_hist", "name", "label")} == {True}
 
 
-def live(installation: Installation) -> list[tuple]:
+def rawcore_rows(installation: Installation) -> list[tuple]:
     return installation.rows("rawcore.rc_shop_member", "id", "name", "price", "_fivetran_deleted")

@@ -13,7 +13,7 @@ import pytest
 from tests.loader.installation import ITEM, Installation, make_installation, working
 from tests.services.small_disk import small_disk
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.takes(seconds=120)]
 
 FEW, MANY = 100, 120_000

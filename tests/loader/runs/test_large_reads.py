@@ -14,7 +14,7 @@ from loader.readers.records.memory import MOST_MEMORY
 from tests.loader.installation import ITEM, SHOP, Installation, make_installation, working
 from tests.loader.processes import below
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.takes(seconds=180)]
 
 DOCUMENT = "rawcore.rc_shop_document"
@@ -27,7 +27,7 @@ DESCRIBED = f"""{SHOP}
         - {{name: v, type: json}}
 """
 ITEMS, LISTS = 20_000, 60_000_000
-OTHERS = 1 << 30  # bytes of a task beside what it reads
+OTHERS = 1 << 30  # bytes of a task without the data that it reads
 RUNNER = "from elevata.jobs.models import Worker; print(Worker.objects.get().runner_pid)"
 
 

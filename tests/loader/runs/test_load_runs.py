@@ -11,7 +11,7 @@ import pytest
 
 from tests.loader.processes import CommandServer, make_folder, manage, start, wait_until
 
-# These run on the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 SYSTEM = """
@@ -38,7 +38,7 @@ for source in SourceDataset.objects.all():
 
 @pytest.fixture
 def shop(tmp_path) -> Path:
-    """Data folder with one source of items."""
+    """Return a data folder with one source of items."""
     folder = tmp_path / "data"
     make_folder(folder)
     (folder / "landing").mkdir()
@@ -66,7 +66,7 @@ def counts(document: dict) -> dict:
     return {name: rawcore["counts"].get(name, 0) for name in ("new", "changed", "deleted", "versions", "open")}
 
 
-# By day a load is killed at boundaries in tests/loader/runs/test_source_deaths.py.
+# By day, tests/loader/runs/test_source_deaths.py kills loads at boundaries.
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "phases",
@@ -121,7 +121,7 @@ def _kill_in(folder: Path, phase: str) -> None:
     process.wait(30)
 
 
-# By day a stand-in for the runner fails runs (tests/loader/commands/test_load.py), and the engine finds no file
+# By day, a scripted runner fails runs (tests/loader/commands/test_load.py), and the engine refuses a missing file
 # (tests/loader/engine/sources/test_deliveries.py).
 @pytest.mark.nightly
 def test_missing_file_fails_the_run_with_a_message_of_one_line(shop):
@@ -132,10 +132,10 @@ def test_missing_file_fails_the_run_with_a_message_of_one_line(shop):
     assert "1 of 2 datasets failed, 1 skipped" in line
 
 
-# By day the walk through the browser has the demo of the releases that it is made for.
+# By day, a browser test runs the demo with its default releases.
 @pytest.mark.nightly
 def test_demo_loads_other_releases_with_the_expected_counts(tmp_path):
-    """Needs the package index, as the demo does."""
+    """Run the demo, which needs the package index."""
     folder = tmp_path / "demo"
     done = manage(
         tmp_path,
@@ -156,8 +156,8 @@ def test_demo_loads_other_releases_with_the_expected_counts(tmp_path):
     assert "on serving.departure_board is blocked" in done.stderr
     assert "│ Berlin Brandenburg Airport              │ 2021-09-26 00:00:00+00   │ NULL" in done.stderr
 
-    seen = manage(folder, "drift", "--local", "--json")
-    drifted = [entry for entry in json.loads(seen.stdout)["datasets"] if entry["status"] != "in_sync"]
+    drift = manage(folder, "drift", "--local", "--json")
+    drifted = [entry for entry in json.loads(drift.stdout)["datasets"] if entry["status"] != "in_sync"]
     column = {"table": "serving.airports", "what": "column_unexpected", "column": "remark", "observed": "string"}
     assert [(entry["dataset"], entry["differences"]) for entry in drifted] == [("serving.airports", [column])]
 

@@ -8,7 +8,7 @@ import pytest
 from tests.loader.installation import Installation, working
 from tests.loader.processes import make_folder
 
-# On the embedded stores whatever the session runs on: the test has a data folder of its own.
+# Embedded stores, even if the session uses servers: the test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 ITEM = "rawcore.rc_shop_item"
@@ -35,7 +35,7 @@ system:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Installation:
-    """An installation with an operator."""
+    """Return an installation with an operator."""
     folder = tmp_path / "data"
     make_folder(folder)
     (folder / "landing").mkdir()
@@ -70,7 +70,7 @@ def revert(shop: Installation) -> None:
     assert versions["version_after"] == versions["version_before"] + 1
 
 
-def recorded(shop: Installation) -> list[tuple]:
+def maintenance_records(shop: Installation) -> list[tuple]:
     """Return kind, user and findings of each record, the newest first, and verify the chain."""
     records = json.loads(shop.run("maintenance_records", "--json").stdout)["records"]
     assert {record["document"]["commits"]["name"] for record in records} == {"direct"}
@@ -78,14 +78,14 @@ def recorded(shop: Installation) -> list[tuple]:
     return [(record["document"]["kind"], record["document"]["requested_by"], record["findings"]) for record in records]
 
 
-# By day tests/loader/engine/maintenance/test_revert.py reverts, and the example of Fivetran starts a real worker.
+# By day, tests/loader/engine/maintenance/test_revert.py reverts, and the example of Fivetran starts a real worker.
 @pytest.mark.nightly
 def test_revert_is_recorded_and_leaves_a_valid_history(shop: Installation):
     with working(shop):
         load_right_and_wrong(shop)
         revert(shop)
         assert shop.run("check_history", ITEM).returncode == 0
-    assert recorded(shop) == [("revert", "eve", [])]
+    assert maintenance_records(shop) == [("revert", "eve", [])]
 
 
 @pytest.mark.nightly
@@ -105,9 +105,9 @@ def test_batch_revert_and_prune_are_recorded_without_findings(shop: Installation
         assert (code, again["datasets"][1]["counts"]["changed"]) == (0, 1)
         assert shop.run("check_history").returncode == 0
 
-    # Without a worker, too: the command does it itself.
-    kept = ("--ended-before", "2024-01-04", "--reason", "kept for a day")
-    code, pruned = run(shop, "prune_history", item, *kept, "--local")
+    # Without a worker, the command prunes in its own process.
+    arguments = ("--ended-before", "2024-01-04", "--reason", "kept for a day")
+    code, pruned = run(shop, "prune_history", item, *arguments, "--local")
     assert (code, pruned["datasets"][0]["counts"]) == (0, {"versions": 2, "open": 2, "removed": 1})
 
-    assert recorded(shop) == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]
+    assert maintenance_records(shop) == [("prune", "eve", []), ("revert", "eve", []), ("history_batch", "eve", [])]

@@ -57,7 +57,7 @@ def commands(tmp_path: Path):
     server.stop()
 
 
-# By day the parts are tested: tests/loader/engine/queries/test_trials.py, tests/loader/services/reads.
+# By day, the parts have tests: tests/loader/engine/queries/test_trials.py, tests/loader/services/reads.
 @pytest.mark.nightly
 def test_a_changed_select_is_compared_with_the_models_table(commands: CommandServer, tmp_path: Path):
     def run(*arguments: str) -> str:

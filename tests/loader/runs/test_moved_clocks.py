@@ -79,7 +79,7 @@ def check(shop: Installation, *, price: int) -> None:
 
 
 def test_loads_outlast_a_clock_that_is_set_forward_and_back(tmp_path: Path):
-    """Dead work is noticed after the clock was set back, too."""
+    """Check that lost work is detected after the clock was set back, too."""
     clock = MovedClock(tmp_path)
     shop = make_installation(tmp_path / "data", servers=clock.environment)
     with scheduling(shop):
@@ -116,7 +116,7 @@ def test_loads_outlast_a_clock_that_is_set_forward_and_back(tmp_path: Path):
 
 
 def test_worker_with_another_clock_performs_work_and_loses_none_of_another_worker(tmp_path: Path):
-    """The scheduler, the programs that request loads, and the first worker have the machine's clock."""
+    """Run the scheduler, the programs that request loads, and the first worker on the machine's clock."""
     with (
         TemporaryDirectory(prefix="elevata-test-") as servers_folder,
         served(start_postgres, Path(servers_folder, "postgres")) as (_, database),

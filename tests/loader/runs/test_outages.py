@@ -23,13 +23,13 @@ from tests.services.postgres import start_postgres
 from tests.services.process import Server
 from tests.services.redis import start_redis
 
-# Each test has a data folder, and where it needs them servers, of its own. By day the parts are tested one by one:
-# test_supervisor (lock), test_execute_once_services (messages), test_broker (folder).
+# Each test has a separate data folder and separate servers. By day, the parts have separate tests: test_supervisor
+# (lock), test_execute_once_services (messages), test_broker (folder).
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 MANY = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(20_000)))
 PHASE = "SELECT phase FROM loader_datasetrun WHERE status = 'running'"
-TOLD_AGAIN = """
+REPEATED_MESSAGES = """
 from loader.models import LoadRun
 from elevata.jobs.submission import wake
 for _ in range(20):
@@ -78,22 +78,22 @@ def is_loading(shop: Installation) -> bool:
 
 def test_second_local_load_at_the_same_time_is_refused(shop):
     shop.deliver(item=MANY)
-    both = [shop.start("load", "--local", "--run-id", name) for name in ("one", "two")]
-    codes = {code: err for code, _, err in map(ended, both)}
+    loads = [shop.start("load", "--local", "--run-id", name) for name in ("one", "two")]
+    codes = {code: err for code, _, err in map(ended, loads)}
     assert sorted(codes) == [0, 1], codes
     assert "is in use by" in codes[1]
     assert "Traceback" not in codes[1]
     check(shop, items=20_000)
 
 
-def test_a_message_that_comes_many_times_starts_one_attempt(shop):
+def test_repeated_message_starts_one_attempt(shop):
     shop.deliver(item=MANY)
     with working(shop):
         load = shop.start("load", "--run-id", "one")
         wait_until(lambda: is_loading(shop) or load.poll() is not None, 60)
-        shop.shell(TOLD_AGAIN)
+        shop.shell(REPEATED_MESSAGES)
         assert ended(load)[0] == 0
-        shop.shell(TOLD_AGAIN)
+        shop.shell(REPEATED_MESSAGES)
         wait_until(lambda: not list((shop.folder / "broker" / "messages").glob("*.msg")), 30)
         assert shop.shell(ATTEMPTS).strip() == "('one', 1, 'succeeded')"
     check(shop, items=20_000)
@@ -115,7 +115,7 @@ def test_worker_performs_loads_after_the_broker_folder_is_deleted(shop):
 @pytest.mark.parametrize("in_worker", [True, False])
 def test_a_load_outlasts_a_database_and_a_broker_that_crash(tmp_path, in_worker):
     with (
-        # PostgreSQL runs as another user, who does not get into pytest's folders.
+        # PostgreSQL runs as another user without access to pytest's folders.
         TemporaryDirectory(prefix="elevata-test-") as servers_folder,
         served(start_postgres, Path(servers_folder, "postgres")) as (postgres, database),
         served(start_redis, Path(servers_folder, "redis")) as (redis, broker),
@@ -151,7 +151,7 @@ def disturb(load: subprocess.Popen, shop: Installation, postgres: Server, redis:
 
 
 def test_a_load_outlasts_a_control_database_that_is_locked(shop):
-    """The lock lasts longer than SQLite's own wait (30 s)."""
+    """Hold the lock for longer than SQLite's own wait (30 s)."""
     shop.deliver(item=MANY)
     load = shop.start("load", "--local", "--run-id", "one")
     wait_until(lambda: is_loading(shop) or load.poll() is not None, 60)
@@ -201,8 +201,8 @@ def asked(database: str, query: str) -> Any:
         return connection.execute(query).fetchone()[0]
 
 
-def test_second_worker_goes_on_after_the_first_is_killed(tmp_path):
-    """The lock of the data folder lets one of them run Spark."""
+def test_second_worker_continues_after_the_first_is_killed(tmp_path):
+    """Start two workers, of which the lock of the data folder lets one run Spark."""
     with (
         TemporaryDirectory(prefix="elevata-test-") as servers_folder,
         served(start_postgres, Path(servers_folder, "postgres")) as (_, database),

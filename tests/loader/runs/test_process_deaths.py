@@ -14,7 +14,7 @@ from architecture.domain.steps.step import ADD_COLUMN, CREATE_TABLE, REBUILD_TAB
 from tests.loader.installation import ITEM, SHOP, Installation, make_installation, working
 from tests.loader.processes import environment
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 WORKER = Path(__file__).with_name("dying_worker.py")
@@ -67,7 +67,7 @@ class Death:
     told: bool
 
 
-def everywhere(who: str, after: bool) -> list[Death]:
+def deaths_at_every_step(who: str, after: bool) -> list[Death]:
     return [Death(step, who, after) for step in range(STEPS)]
 
 
@@ -76,11 +76,13 @@ def everywhere(who: str, after: bool) -> list[Death]:
 @pytest.mark.parametrize(
     "deaths",
     [
-        # By night each of the two dies after each step. That a runner dies is tested by day without a worker
+        # At night, runner and worker die after each step. By day, deaths of a runner are tested without a worker
         # (tests/loader/engine/tables/test_steps.py) and without Spark (tests/loader/services/loads/test_load_work.py).
         pytest.param([Death(7, "worker", False)], id="at-a-boundary"),
         *(
-            pytest.param(everywhere(who, after), id=f"{who}-{'after' if after else 'before'}-it-is-told", marks=nightly)
+            pytest.param(
+                deaths_at_every_step(who, after), id=f"{who}-{'after' if after else 'before'}-it-is-told", marks=nightly
+            )
             for nightly in [pytest.mark.nightly]
             for who in ("runner", "worker")
             for after in (True, False)
@@ -94,7 +96,7 @@ def test_execution_killed_between_steps_completes_if_repeated(tmp_path: Path, de
     for death in deaths:
         died = attempt(shop, execution, death)
         assert died is (death.who == "worker")
-        finished = recorded(shop, execution)
+        finished = succeeded_steps(shop, execution)
         before = commits(shop, execution)
         assert set(range(death.step)) <= finished <= set(range(death.step + 1))
         assert {step for step, count in before.items() if count} >= finished
@@ -184,7 +186,7 @@ def succeeded_without_statement(shop: Installation, execution: int) -> set[str]:
     return set(json.loads(rows))
 
 
-def recorded(shop: Installation, execution: int) -> set[int]:
+def succeeded_steps(shop: Installation, execution: int) -> set[int]:
     return {ordinal for ordinal, _, status, _ in steps_of(shop, execution) if status == "succeeded"}
 
 

@@ -35,7 +35,7 @@ OWN = ("", "_hist", "_hist_as_of", "_hist_current")
 
 @dataclass
 class Shop:
-    """Installation that publishes in a metastore, with a runner that dies as ``death`` says."""
+    """Installation that publishes in a metastore, with a runner that dies as the file ``death`` describes."""
 
     installation: Installation
     metastore: Metastore
@@ -43,7 +43,7 @@ class Shop:
     item: str = ITEM
 
     def die_before(self, call: str, after: int = 0, who: str = "runner") -> None:
-        """Let a process die before a call of the metastore, after so many calls of this kind."""
+        """Make a process die before a call of the metastore, after so many calls of this kind."""
         due = {"event": "catalog_call", "fields": {"call": call}, "after": after, "told": False, "who": who}
         self.death.write_text(json.dumps(due))
 
@@ -103,7 +103,7 @@ def renames(shop: Shop) -> None:
 
 
 def replaced_views(shop: Shop) -> None:
-    """An entry is dropped and created: between the two its name is missing."""
+    """Kill between drop and creation of an entry, when its name is missing."""
     shop.installation.edit_columns(shop.item, by="edda", colour={"name": "shade"})
     shop.die_before("createTable")
     shop.load("changed", shop.item)

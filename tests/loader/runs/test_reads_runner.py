@@ -7,7 +7,7 @@ import pytest
 
 from tests.loader.installation import ITEM, make_installation, working
 
-# By day the same is tested without Spark: tests/loader/runner/test_reads_runner.py.
+# By day, tests/loader/runner/test_reads_runner.py tests the same without Spark.
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 ROWS = 20_000

@@ -22,7 +22,7 @@ from tests.loader.processes import make_folder, wait_until
 from tests.loader.runs import changing_sources
 from tests.loader.runs.changing_sources import NAMES, Source, changes_of, day
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 WORKER = Path(__file__).with_name("killable_worker.py")
@@ -84,7 +84,7 @@ def test_kill_matrix_has_at_least_forty_cases():
 
 @contextmanager
 def killable_worker(installation: Installation, death: Path) -> Iterator[None]:
-    """Run a worker whose runner dies as the file says."""
+    """Run a worker whose runner dies as the file describes."""
     with (installation.folder / "worker.log").open("a") as log:
         worker = subprocess.Popen(
             [sys.executable, str(WORKER)],

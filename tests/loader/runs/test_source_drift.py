@@ -7,7 +7,7 @@ import pytest
 
 from tests.loader.installation import ITEM, Installation, make_installation, working
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = pytest.mark.spark
 
 ACCEPT = """
@@ -41,7 +41,7 @@ def load(shop: Installation, run_id: str, status: str = "succeeded") -> dict:
     return run
 
 
-# By day tests/loader/services/sources/test_proposals.py and the pages show the parts.
+# By day, tests/loader/services/sources/test_proposals.py and the tests of pages cover the parts.
 @pytest.mark.nightly
 def test_renamed_column_fails_loads_until_accepted_and_new_columns_are_taken_if_declared(
     shop: Installation,

@@ -19,7 +19,7 @@ from tests.loader.readers.rest.api_server import Answer, api_server
 from tests.services.kafka import running_broker
 from tests.services.mariadb import JARS, start_mariadb
 
-# On the embedded stores whatever the session runs on: the installation has a data folder of its own.
+# Embedded stores, even if the session uses servers: the installation has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=10)]
 
 FOLDER = Path(settings.BASE_DIR) / "examples" / "sources"
@@ -75,7 +75,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 @pytest.fixture(scope="module")
 def loaded_files(shop: Installation) -> Installation:
-    """The examples of all file formats, loaded by one run."""
+    """Load the examples of all file formats by one run."""
     for kind in FILES:
         shop.import_text((FOLDER / f"{kind}.yaml").read_text(), by="edda")
     shop.load("files-1", "--select", " ".join(f"+rawcore.rc_{kind}_orders" for kind in FILES))

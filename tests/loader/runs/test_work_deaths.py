@@ -15,7 +15,7 @@ from tests.loader.installation import ITEM, Installation, make_installation
 from tests.loader.processes import wait_until
 from tests.loader.runs.test_source_deaths import killable_worker
 
-# On the embedded stores whatever the session runs on: each test has a data folder of its own.
+# Embedded stores, even if the session uses servers: each test has a data folder of its own.
 pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.takes(seconds=240)]
 
 MODEL = """
@@ -58,7 +58,7 @@ STARTED, PHASE, FINISHED = "dataset_started", "dataset_phase", "dataset_finished
 
 @dataclass
 class Shop:
-    """Installation with a worker whose runner dies as ``death`` says, and the prices that it was delivered."""
+    """Installation with a worker whose runner dies as ``death`` describes, and its delivered prices."""
 
     installation: Installation
     death: Path

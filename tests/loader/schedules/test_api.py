@@ -1,4 +1,4 @@
-"""Schedules by the API: the services of the pages, with what every write has."""
+"""Schedules by the API: the same services as the pages, with ETags, reasons and the change log."""
 
 from typing import Any
 
@@ -33,11 +33,11 @@ def test_schedule_returns_its_scope_time_zone_and_next_time(operator: Client, ni
 
 def test_schedule_change_refuses_an_old_etag_and_logs_its_reason(operator: Client, nightly: dict[str, Any]):
     path = f"schedules/{nightly['key']}/"
-    seen = operator.get(f"/api/v1/{path}").headers["ETag"]
+    etag = operator.get(f"/api/v1/{path}").headers["ETag"]
     body = {"scope": {"kind": "schema", "name": "rawcore"}, "changelog_message": "The rest is not ready"}
-    changed = send(operator, "patch", path, body, **{"If-Match": seen})
+    changed = send(operator, "patch", path, body, **{"If-Match": etag})
     assert changed.json()["scope"]["name"] == "rawcore"
-    assert send(operator, "patch", path, {"active": False}, **{"If-Match": seen}).status_code == 412
+    assert send(operator, "patch", path, {"active": False}, **{"If-Match": etag}).status_code == 412
     assert ChangeLogEntry.objects.filter(subject_kind="schedule").latest("pk").reason == "The rest is not ready"
 
 

@@ -23,7 +23,7 @@ def refused(cron: str, zone: str = "UTC") -> MetadataError:
     return error.value
 
 
-# --- when ----------------------------------------------------------------------------------------
+# --- due times -----------------------------------------------------------------------------------
 
 
 def test_due_times_are_computed_in_the_time_zone_and_returned_in_utc():
@@ -70,7 +70,7 @@ def test_time_that_occurs_twice_when_clocks_go_back_is_due_once():
 
 
 def test_repeated_hour_does_not_make_a_past_time_due_again():
-    """At the second 02:10 of a night, the first 02:30 is past, although its clock time is later."""
+    """Check the second 02:10 of a night: the first 02:30 is past, although its clock time is later."""
     between = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)
     assert read("30 2 * * *", "Europe/Berlin").next_after(between) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
 
@@ -93,12 +93,12 @@ LINES = ("30 2 * * *", "*/20 * * * *", "0 */3 * * *", "15 1-3 * * SUN", "0 0 1 *
     st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)),
 )
 def test_due_times_are_in_the_future_and_increasing(line, zone, instant):
-    """A due time in the past would start a run again and again."""
+    """Check that no due time is in the past, since it would start a run again and again."""
     moments = [instant, *(time.astimezone(UTC) for time in read(line, zone).first(4, after=instant))]
     assert all(earlier < later for earlier, later in pairwise(moments))
 
 
-# --- what is wrong ----------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

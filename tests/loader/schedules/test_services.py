@@ -1,4 +1,4 @@
-"""Schedules: described by users, started by the clock, each due time exactly once."""
+"""Schedules: edited by users, started at their due times, one run for each due time."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 
 @pytest.fixture(autouse=True)
-def sent(monkeypatch) -> list:
-    """Wake-ups that were sent."""
+def wakeups(monkeypatch) -> list:
+    """Return the wake-ups that were sent."""
     messages: list = []
     monkeypatch.setattr("elevata.jobs.submission.wake", lambda pk: messages.append(pk) or "")
     return messages
@@ -42,7 +42,7 @@ def due(schedule: Schedule, ago: timedelta = timedelta(seconds=5)) -> datetime:
     return at
 
 
-def fresh(schedule: Schedule) -> Schedule:
+def reload(schedule: Schedule) -> Schedule:
     return Schedule.objects.select_related("last_run").get(pk=schedule.pk)
 
 
@@ -52,7 +52,7 @@ def refused(call, **described) -> tuple[str, str]:
     return error.value.field, error.value.message
 
 
-# --- by people --------------------------------------------------------------------------------------
+# --- edits by users ---------------------------------------------------------------------------------
 
 
 def test_new_schedule_has_its_next_due_time(airports):
@@ -103,17 +103,17 @@ def test_rename_of_a_schedule_keeps_the_due_time(airports):
     schedule = nightly()
     at = due(schedule)
     update_schedule(schedule=schedule, expected_version=1, name="each morning")
-    assert fresh(schedule).next_at == at
+    assert reload(schedule).next_at == at
 
 
 def test_due_times_missed_while_inactive_start_no_run(airports):
     schedule = nightly()
     due(schedule, timedelta(days=3))
     update_schedule(schedule=schedule, expected_version=1, active=False)
-    assert fresh(schedule).next_at is None
+    assert reload(schedule).next_at is None
     update_schedule(schedule=schedule, expected_version=2, active=True)
     assert start_due() == []
-    assert fresh(schedule).next_at > timezone.now()
+    assert reload(schedule).next_at > timezone.now()
 
 
 def test_edit_or_deletion_of_an_old_version_is_refused(airports):
@@ -123,7 +123,7 @@ def test_edit_or_deletion_of_an_old_version_is_refused(airports):
         update_schedule(schedule=schedule, expected_version=1, cron="0 8 * * *")
     with pytest.raises(StaleVersion):
         delete_schedule(schedule=schedule, expected_version=1)
-    assert fresh(schedule).cron == "0 7 * * *"
+    assert reload(schedule).cron == "0 7 * * *"
 
 
 def test_start_of_a_due_run_does_not_change_the_version_of_the_schedule(airports):
@@ -160,7 +160,7 @@ def test_runs_of_a_deleted_schedule_are_kept(airports):
     assert (run.schedule, run.who) == (None, "schedule nightly")
 
 
-# --- by the clock -----------------------------------------------------------------------------------
+# --- start at the due time --------------------------------------------------------------------------
 
 
 def test_schedule_starts_no_run_before_its_due_time(airports):
@@ -168,21 +168,21 @@ def test_schedule_starts_no_run_before_its_due_time(airports):
     assert start_due() == []
 
 
-def test_a_due_schedule_starts_its_run_and_wakes_a_worker(airports, sent):
+def test_a_due_schedule_starts_its_run_and_wakes_a_worker(airports, wakeups):
     schedule = nightly(scope=Scope(SCHEMA, "raw"), allow_empty=True)
     at = due(schedule)
     (run,) = start_due()
     assert (run.status, run.scope["name"], run.allow_empty) == ("queued", "raw", True)
     assert (run.who, run.schedule) == ("schedule nightly", schedule)
     assert run.run_id.startswith(f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}-")
-    assert sent == [run.pk]
-    row = fresh(schedule)
+    assert wakeups == [run.pk]
+    row = reload(schedule)
     assert (row.outcome, row.last_run, row.last_due_at) == ("started", run, at)
     assert row.next_at > timezone.now()
 
 
 def test_schedule_of_a_deactivated_user_still_starts_its_run(airports):
-    """A schedule belongs to its environment."""
+    """Check that a schedule belongs to its environment, not to its author."""
     eve = ensure_user(name="eve", roles=["operator"])
     with acting_as(eve):
         schedule = nightly()
@@ -212,7 +212,7 @@ def test_many_missed_due_times_start_one_run(airports):
     due(schedule, timedelta(days=2))
     assert len(start_due()) == 1
     assert start_due() == []
-    assert fresh(schedule).next_at > timezone.now()
+    assert reload(schedule).next_at > timezone.now()
 
 
 def test_due_time_handled_by_another_scheduler_starts_no_second_run(airports):
@@ -238,7 +238,7 @@ def test_due_time_repeated_after_the_clock_was_set_back_starts_no_second_run(air
     LoadRun.objects.update(status="failed")
     Schedule.objects.update(next_at=at)
     start_due()
-    assert (LoadRun.objects.count(), fresh(schedule).last_run) == (1, run)
+    assert (LoadRun.objects.count(), reload(schedule).last_run) == (1, run)
     assert LoadRun.objects.get().status == "failed"
 
 
@@ -250,7 +250,7 @@ def test_due_time_is_skipped_while_the_previous_run_is_unfinished(airports, stat
     LoadRun.objects.update(status=status, heartbeat_at=timezone.now())
     at = due(schedule)
     assert start_due() == []
-    row = fresh(schedule)
+    row = reload(schedule)
     assert (row.outcome, row.last_due_at, row.last_run) == ("skipped", at, run)
     assert row.remark["message"] == f"load run {run.run_id} was still {status}"
     assert row.next_at > timezone.now()
@@ -275,7 +275,7 @@ def test_due_time_after_a_skipped_due_time_starts_a_run(airports):
     LoadRun.objects.update(status="succeeded")
     due(schedule)
     assert len(start_due()) == 1
-    assert (fresh(schedule).outcome, fresh(schedule).remark) == ("started", None)
+    assert (reload(schedule).outcome, reload(schedule).remark) == ("started", None)
 
 
 def test_schedules_of_other_environments_are_not_started(airports):
@@ -301,7 +301,7 @@ def test_due_schedule_with_a_missing_scope_still_queues_its_run(airports):
     assert run.status == "queued"
 
 
-# --- now ----------------------------------------------------------------------------------------------
+# --- immediate runs -----------------------------------------------------------------------------------
 
 
 def test_run_now_is_requested_by_the_user_and_keeps_the_due_time(airports):
@@ -309,7 +309,7 @@ def test_run_now_is_requested_by_the_user_and_keeps_the_due_time(airports):
     schedule = nightly(active=False)
     run = run_now(schedule=schedule, user=user).run
     assert (run.requested_by, run.schedule) == (user, schedule)
-    assert (fresh(schedule).last_run, fresh(schedule).next_at) == (run, None)
+    assert (reload(schedule).last_run, reload(schedule).next_at) == (run, None)
 
 
 def test_run_now_is_refused_while_the_previous_run_is_unfinished(airports):

@@ -1,4 +1,4 @@
-"""Schedules in the browser: list, one, editing by the field, two people at once, running now."""
+"""Pages of schedules: list, detail, validation of fields, concurrent edits, immediate runs."""
 
 import re
 from dataclasses import replace
@@ -46,7 +46,7 @@ def typed(client: Client, schedule: Schedule, **changes: str) -> dict:
     return hidden | GIVEN | changes
 
 
-# --- times to choose ------------------------------------------------------------------------------------
+# --- form defaults --------------------------------------------------------------------------------------
 
 
 def test_new_schedule_begins_in_the_zone_of_the_account(operator: Client, airport: TargetDataset):
@@ -73,7 +73,7 @@ def test_hours_that_a_vacuum_keeps_are_asked_for_a_vacuum_only(operator: Client,
     assert 'data-needs-one-of="vacuum"' in field
 
 
-# --- the list and one of them ---------------------------------------------------------------------------
+# --- list and detail ------------------------------------------------------------------------------------
 
 
 def test_empty_schedule_list_shows_a_message_and_offers_creation(operator: Client, reader: Client):
@@ -145,7 +145,7 @@ def test_schedule_page_shows_its_changes_with_the_user(operator: Client, nightly
 
 @pytest.fixture
 def condition(airport: TargetDataset) -> dict[str, str]:
-    """Fields of a schedule that waits for the file of the airports."""
+    """Return the fields of a schedule that waits for the file of the airports."""
     return {"wait_for": "files", "wait_source": str(airport.generated_from.key), "wait_minutes": "30"}
 
 
@@ -190,7 +190,7 @@ def test_page_of_a_waiting_schedule_shows_start_deadline_and_last_check(operator
     assert "waiting for its data since" in words(text_of(operator, "/schedules/"))
 
 
-# --- writing ----------------------------------------------------------------------------------------------
+# --- edits ------------------------------------------------------------------------------------------------
 
 
 def test_a_schedule_of_vacuums_is_created_and_edited_with_its_retention(operator: Client, airport: TargetDataset):
@@ -248,9 +248,9 @@ def test_invalid_schedule_is_refused_at_its_field_and_keeps_the_input(
     assert message in field_error[: field_error.index("</div>")]
     for name, value in (GIVEN | {"name": "<mine>"} | given).items():
         if name in ("name", "cron", "time_zone", "dataset"):
-            shown = value.replace("<", "&lt;").replace(">", "&gt;")
+            escaped = value.replace("<", "&lt;").replace(">", "&gt;")
             assert f'name="{name}"' in text
-            assert not shown or f'value="{shown}"' in text
+            assert not escaped or f'value="{escaped}"' in text
     assert re.search(r'name="allow_empty"[^>]*checked', text)
 
 
@@ -333,7 +333,7 @@ def test_run_now_is_refused_while_the_previous_run_is_queued(operator: Client, n
     assert LoadRun.objects.count() == 1
 
 
-# --- while one types -----------------------------------------------------------------------------------------
+# --- preview of the input ------------------------------------------------------------------------------------
 
 
 def test_preview_shows_the_next_times_of_a_typed_cron_line(reader: Client):

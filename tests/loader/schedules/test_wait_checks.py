@@ -34,7 +34,7 @@ def no_broker(monkeypatch) -> None:
 
 @pytest.fixture
 def orders(db, tmp_path: Path, settings) -> SourceDataset:
-    """Orders of a shop in a folder that is still empty."""
+    """Return the orders of a shop in a folder that is still empty."""
     settings.SOURCE_ROOTS = [str(tmp_path)]
     shop = SystemFactory(short_name="shop", location=str(tmp_path))
     source = SourceDatasetFactory(system=shop, name="orders", location="orders_*.csv")
@@ -44,11 +44,11 @@ def orders(db, tmp_path: Path, settings) -> SourceDataset:
 
 
 def waiting_schedule(source: SourceDataset, /, **wait) -> Schedule:
-    """Return a schedule whose time came a moment ago, and that has begun to wait."""
+    """Return a schedule that became due a moment ago and waits for data."""
     wait = {"for": "files", "source": str(source.key), "minutes": 60} | wait
     schedule = create_schedule(name="nightly", cron="0 6 * * *", wait=wait)
     become_due(schedule)
-    return fresh(schedule)
+    return reload(schedule)
 
 
 def become_due(schedule: Schedule) -> None:
@@ -56,7 +56,7 @@ def become_due(schedule: Schedule) -> None:
     assert start_due() == []
 
 
-def fresh(schedule: Schedule) -> Schedule:
+def reload(schedule: Schedule) -> Schedule:
     return Schedule.objects.get(pk=schedule.pk)
 
 
@@ -69,7 +69,7 @@ def check_twice() -> list[LoadRun]:
     return check_waiting() + check_waiting()
 
 
-# --- what can be waited for ----------------------------------------------------------------------
+# --- conditions ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_wait_condition_of_a_vacuum_schedule_is_refused(orders: SourceDataset):
 
 @pytest.fixture
 def table(db, settings) -> SourceDataset:
-    """A table of a database that pages may reach."""
+    """Return a source table of a database whose host is permitted."""
     settings.SOURCE_HOSTS = ["10.0.0.1"]
     erp = SystemFactory(short_name="erp", kind="jdbc", location="postgresql://a@10.0.0.1/erp")
     source = SourceDatasetFactory(system=erp, name="t", location="t", format="table")
@@ -153,7 +153,7 @@ def test_due_schedule_waits_and_starts_no_run(orders: SourceDataset):
 def test_wait_check_without_files_stores_its_answer(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     assert check_waiting() == []
-    state = fresh(schedule).waiting
+    state = reload(schedule).waiting
     assert "matches no file" in state["answer"]
     assert datetime.fromisoformat(state["checked_at"]).tzinfo is not None
 
@@ -164,7 +164,7 @@ def test_the_run_starts_once_the_files_are_complete(orders: SourceDataset):
     deliver(orders)
     assert check_waiting() == []
     (run,) = check_waiting()
-    schedule = fresh(schedule)
+    schedule = reload(schedule)
     assert (schedule.outcome, schedule.waiting, schedule.last_run) == ("started", None, run)
     assert run.requester == "schedule nightly"
 
@@ -183,7 +183,7 @@ def test_the_same_files_start_no_second_run(orders: SourceDataset):
     LoadRun.objects.filter(pk=run.pk).update(status="succeeded")
     become_due(schedule)
     assert check_twice() == []
-    assert "the same as at the last run" in fresh(schedule).waiting["answer"]
+    assert "the same as at the last run" in reload(schedule).waiting["answer"]
     deliver(orders, "orders_2.csv")
     assert len(check_twice()) == 1
 
@@ -193,13 +193,13 @@ def test_schedule_waits_while_its_previous_run_is_active(orders: SourceDataset):
     LoadRunFactory(schedule=schedule, status="queued", run_id="before")
     deliver(orders)
     assert check_twice() == []
-    assert "load run before is still queued" in fresh(schedule).waiting["answer"]
+    assert "load run before is still queued" in reload(schedule).waiting["answer"]
 
 
 def test_due_time_during_a_wait_starts_no_second_wait(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     become_due(schedule)
-    assert fresh(schedule).waiting == schedule.waiting
+    assert reload(schedule).waiting == schedule.waiting
 
 
 def test_two_schedulers_start_one_run(orders: SourceDataset, monkeypatch):
@@ -227,7 +227,7 @@ def test_sweep_checks_waiting_schedules_once_for_messages_that_waited_for_the_wo
     monkeypatch.setattr(schedule_runs, "check_waiting", lambda: checks.append(check_waiting()))
     for _ in range(3):
         tasks.sweep()
-    assert (bool(fresh(schedule).waiting["checked_at"]), len(checks)) == (True, 1)
+    assert (bool(reload(schedule).waiting["checked_at"]), len(checks)) == (True, 1)
 
 
 def test_wait_check_with_an_error_is_logged_and_stored(orders: SourceDataset, monkeypatch, caplog):
@@ -235,7 +235,7 @@ def test_wait_check_with_an_error_is_logged_and_stored(orders: SourceDataset, mo
     monkeypatch.setattr(schedule_runs, "check_data", lambda *_, **__: 1 / 0)
     assert check_waiting() == []
     assert "was not checked" in caplog.text
-    assert fresh(schedule).waiting["answer"] == "The check failed; the log of the worker has the reason."
+    assert reload(schedule).waiting["answer"] == "The check failed; the log of the worker has the reason."
 
 
 def test_rows_are_counted_at_most_once_a_minute(table: SourceDataset, monkeypatch):
@@ -244,7 +244,7 @@ def test_rows_are_counted_at_most_once_a_minute(table: SourceDataset, monkeypatc
     schedule = waiting_schedule(table, **{"for": "rows", "rows": 10})
     now = timezone.now()
     assert check_waiting(now=now) == []
-    assert fresh(schedule).waiting["answer"] == "4 of 10 rows"
+    assert reload(schedule).waiting["answer"] == "4 of 10 rows"
     assert check_waiting(now=now + MINUTE / 2) == []
     assert len(check_waiting(now=now + MINUTE)) == 1
 
@@ -261,7 +261,7 @@ def test_run_is_skipped_with_a_notice_at_the_deadline(orders: SourceDataset):
     olga = person("olga", Role.OPERATOR)
     schedule = waiting_schedule(orders)
     assert at_deadline(schedule) == []
-    schedule = fresh(schedule)
+    schedule = reload(schedule)
     assert (schedule.outcome, schedule.waiting) == ("skipped", None)
     assert "did not arrive within 60 minutes" in schedule.remark["message"]
     notice = Notice.objects.get(user=olga)
@@ -283,7 +283,7 @@ def test_run_is_started_at_the_deadline_if_declared(orders: SourceDataset):
     olga = person("olga", Role.OPERATOR)
     schedule = waiting_schedule(orders, then="start")
     (run,) = at_deadline(schedule)
-    assert fresh(schedule).last_run == run
+    assert reload(schedule).last_run == run
     assert "the run was started anyway" in Notice.objects.get(user=olga).event.title
 
 
@@ -291,7 +291,7 @@ def test_wait_check_with_an_error_at_the_deadline_skips_the_run(orders: SourceDa
     schedule = waiting_schedule(orders)
     monkeypatch.setattr(schedule_runs, "check_data", lambda *_, **__: 1 / 0)
     assert at_deadline(schedule) == []
-    assert (fresh(schedule).outcome, fresh(schedule).waiting) == ("skipped", None)
+    assert (reload(schedule).outcome, reload(schedule).waiting) == ("skipped", None)
 
 
 def test_files_of_a_run_that_was_skipped_are_still_new(orders: SourceDataset):
@@ -316,7 +316,7 @@ def test_complete_files_at_the_deadline_start_the_run(orders: SourceDataset):
 def test_manual_run_ends_the_wait(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     run_now(schedule=schedule, user=person("olga", Role.OPERATOR))
-    assert fresh(schedule).waiting is None
+    assert reload(schedule).waiting is None
 
 
 def test_files_read_by_a_manual_run_start_no_second_run(orders: SourceDataset):
@@ -333,13 +333,13 @@ def test_files_read_by_a_manual_run_start_no_second_run(orders: SourceDataset):
 def test_deactivation_or_removal_of_the_condition_ends_the_wait(orders: SourceDataset, changes: dict):
     schedule = waiting_schedule(orders)
     update_schedule(schedule=schedule, expected_version=schedule.version, **changes)
-    assert (fresh(schedule).waiting, fresh(schedule).outcome) == (None, "")
+    assert (reload(schedule).waiting, reload(schedule).outcome) == (None, "")
 
 
 def test_rename_of_a_schedule_keeps_its_wait(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     update_schedule(schedule=schedule, expected_version=schedule.version, name="other")
-    assert fresh(schedule).waiting == schedule.waiting
+    assert reload(schedule).waiting == schedule.waiting
 
 
 def test_due_time_of_a_wait_is_in_utc(orders: SourceDataset):

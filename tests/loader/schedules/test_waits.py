@@ -1,4 +1,4 @@
-"""Conditions of schedules: their fields, deadlines, and when data counts as there."""
+"""Wait conditions of schedules: fields, deadlines, and completeness of data."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Breaking a lease locks its holder out: its later writes match no row."""
+"""Broken leases: all later writes of the former holder match no row."""
 
 import pytest
 
@@ -43,19 +43,19 @@ def claimed(run_id: str = "busy"):
     return attempt
 
 
-def a_lease() -> Lease:
+def first_lease() -> Lease:
     return leases_held(environment=current_environment()).first()
 
 
-def broken(person, *, reason: str = "the machine is gone", lease: Lease | None = None) -> Lease:
-    lease = lease or a_lease()
+def break_lease(person, *, reason: str = "the machine is gone", lease: Lease | None = None) -> Lease:
+    lease = lease or first_lease()
     return shut_out_holder(lease=lease, fence=lease.fence, user=person, reason=reason)
 
 
 def test_broken_lease_fails_the_next_heartbeat_of_its_holder(airports, olga):
     attempt = claimed()
     assert attempt.heartbeat() == "running"
-    broken(olga)
+    break_lease(olga)
     with pytest.raises(Fenced):
         attempt.heartbeat()
 
@@ -63,7 +63,7 @@ def test_broken_lease_fails_the_next_heartbeat_of_its_holder(airports, olga):
 def test_broken_lease_rejects_all_writes_of_its_holder(airports, olga):
     attempt = claimed()
     key = str(DatasetRun.objects.first().dataset_key)
-    broken(olga)
+    break_lease(olga)
     before = list(DatasetRun.objects.order_by("pk").values())
     for write in (
         lambda: attempt.enter("loading"),
@@ -79,7 +79,7 @@ def test_broken_lease_rejects_all_writes_of_its_holder(airports, olga):
 
 def test_broken_lease_is_recorded_with_user_and_reason(airports, olga):
     claimed()
-    broken(olga)
+    break_lease(olga)
     error = LoadRun.objects.get().error
     assert (error["code"], error["message"]) == (
         "LEASE_BROKEN",
@@ -91,14 +91,14 @@ def test_broken_lease_is_recorded_with_user_and_reason(airports, olga):
 
 def test_breaking_a_lease_frees_all_leases_of_the_run_and_raises_the_fence(airports, olga):
     claimed()
-    lease = a_lease()
-    assert broken(olga, lease=lease).fence == lease.fence + 1
+    lease = first_lease()
+    assert break_lease(olga, lease=lease).fence == lease.fence + 1
     assert not leases_held(environment=current_environment()).exists()
 
 
 def test_run_with_a_broken_lease_can_be_repeated(airports, olga):
     old = claimed()
-    broken(olga)
+    break_lease(olga)
     new = claimed()
     assert (new.number, new.heartbeat()) == (2, "running")
     with pytest.raises(Fenced):
@@ -110,17 +110,17 @@ def test_breaking_a_lease_requires_permission_and_a_reason(airports, olga):
     viewer = ensure_user(name="vera", roles=[Role.VIEWER])
     for person, reason in ((viewer, "why not"), (olga, "  ")):
         with pytest.raises(Refused):
-            broken(person, reason=reason)
+            break_lease(person, reason=reason)
     assert attempt.heartbeat() == "running"
 
 
 def test_breaking_a_lease_with_a_new_holder_is_refused(airports, olga):
     claimed()
-    seen = a_lease()
-    broken(olga)
+    former_lease = first_lease()
+    break_lease(olga)
     again = claimed()
     with pytest.raises(Refusal) as error:
-        broken(olga, lease=seen)
+        break_lease(olga, lease=former_lease)
     assert (error.value.code, "load run busy has it" in error.value.message) == ("LEASE_MOVED", True)
     assert again.heartbeat() == "running"
 
@@ -128,7 +128,7 @@ def test_breaking_a_lease_with_a_new_holder_is_refused(airports, olga):
 def test_a_free_lease_cannot_be_broken(airports, olga):
     lease = Lease.objects.create(environment=EnvironmentFactory(), dataset_key="a" * 32)
     with pytest.raises(Refusal, match="it is free"):
-        broken(olga, lease=lease)
+        break_lease(olga, lease=lease)
 
 
 def test_broken_lease_rejects_all_writes_of_an_execution():
@@ -138,7 +138,7 @@ def test_broken_lease_rejects_all_writes_of_an_execution():
     rename(world, "full_name", "display_name")
     execution = world.queued()
     attempt = claim_execution(execution_pk=execution.pk, worker="w1")
-    broken(world.operator)
+    break_lease(world.operator)
     with pytest.raises(Fenced):
         attempt.heartbeat()
     with pytest.raises(Fenced):

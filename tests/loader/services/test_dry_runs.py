@@ -1,4 +1,4 @@
-"""Dry runs without a worker: marked as lost, reported, and no obstacle to the next one."""
+"""Dry runs whose worker is lost: marked as lost, reported, and no obstacle to the next dry run."""
 
 import subprocess
 import threading
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def preview(airports, runner) -> Preview:
-    """Preview of a report that renames a column of a historized table."""
+    """Return the preview of a report that renames a column of a historized table."""
     return remembered("preview of a renamed column", lambda: renaming_preview(runner))
 
 
@@ -52,16 +52,16 @@ def olga():
     return ensure_user(name="olga", roles=[Role.OPERATOR])
 
 
-def under_way(preview: Preview, by: str = "w1", silent_for: timedelta = timedelta(0)) -> DryRun:
+def claimed_dry_run(preview: Preview, by: str = "w1", silent_for: timedelta = timedelta(0)) -> DryRun:
     """Return a dry run that a worker claimed, with its last heartbeat some time ago."""
-    asked = request_dry_run(preview=preview, user=olga()).dry_run
-    claim(job_pk=asked.pk, worker=by)
-    Job.objects.filter(pk=asked.pk).update(heartbeat_at=timezone.now() - silent_for)
-    asked.refresh_from_db()
-    return asked
+    dry_run = request_dry_run(preview=preview, user=olga()).dry_run
+    claim(job_pk=dry_run.pk, worker=by)
+    Job.objects.filter(pk=dry_run.pk).update(heartbeat_at=timezone.now() - silent_for)
+    dry_run.refresh_from_db()
+    return dry_run
 
 
-def performed(dry_run_pk: int, runner) -> None:
+def perform_in_thread(dry_run_pk: int, runner) -> None:
     """Perform the dry run in a thread of its own."""
     try:
         perform_dry_run(dry_run_pk, worker="w1", runner=runner)
@@ -70,16 +70,16 @@ def performed(dry_run_pk: int, runner) -> None:
 
 
 @pytest.fixture
-def sent(monkeypatch) -> list[int]:
-    """Wake-ups that the sweeper sent."""
+def wakeups(monkeypatch) -> list[int]:
+    """Return the wake-ups that were sent."""
     messages: list[int] = []
     for module in ("submission", "sweep"):
         monkeypatch.setattr(f"elevata.jobs.{module}.wake", lambda pk: messages.append(pk) or "")
     return messages
 
 
-def test_sweeper_fails_a_dry_run_of_a_silent_worker(preview, sent):
-    silent = under_way(preview, silent_for=timedelta(minutes=5))
+def test_sweeper_fails_a_dry_run_of_a_silent_worker(preview, wakeups):
+    silent = claimed_dry_run(preview, silent_for=timedelta(minutes=5))
     assert [job.pk for job in sweep().lost] == [silent.pk]
     silent.refresh_from_db()
     assert (silent.status, silent.error["code"], silent.error["hint"]) == (
@@ -91,29 +91,29 @@ def test_sweeper_fails_a_dry_run_of_a_silent_worker(preview, sent):
     assert silent.finished_at is not None
 
 
-def test_sweeper_ignores_an_active_dry_run(preview, sent):
-    alive = under_way(preview)
+def test_sweeper_ignores_an_active_dry_run(preview, wakeups):
+    alive = claimed_dry_run(preview)
     assert sweep().lost == ()
     alive.refresh_from_db()
     assert alive.status == "running"
 
 
-def test_dry_run_of_a_dead_local_process_is_lost_at_once(preview, sent):
+def test_dry_run_of_a_dead_local_process_is_lost_at_once(preview, wakeups):
     gone = subprocess.Popen(["true"])
     gone.wait()
-    lost = under_way(preview, by=f"{gethostname()}:{gone.pid}")
+    lost = claimed_dry_run(preview, by=f"{gethostname()}:{gone.pid}")
     assert [job.pk for job in sweep().lost] == [lost.pk]
 
 
 @pytest.mark.full
 def test_dry_run_of_a_live_worker_process_is_not_lost(preview):
-    under_way(preview, by=process_name())
+    claimed_dry_run(preview, by=process_name())
     assert mark_lost() == []
 
 
 def test_worker_fails_dry_runs_of_dead_workers(preview, make_runner, monkeypatch, tmp_path):
     monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
-    lost = under_way(preview, silent_for=timedelta(minutes=5))
+    lost = claimed_dry_run(preview, silent_for=timedelta(minutes=5))
     place = Workplace(make_runner=partial(make_runner, folder=tmp_path / "its"))
     try:
         place.open()
@@ -122,8 +122,8 @@ def test_worker_fails_dry_runs_of_dead_workers(preview, make_runner, monkeypatch
         place.close()
 
 
-def test_lost_dry_run_attempt_cannot_write(preview, sent):
-    slow = under_way(preview, silent_for=timedelta(minutes=5))
+def test_lost_dry_run_attempt_cannot_write(preview, wakeups):
+    slow = claimed_dry_run(preview, silent_for=timedelta(minutes=5))
     sweep()
     attempt = Attempt(slow.pk, slow.attempt)
     with pytest.raises(Fenced):
@@ -134,19 +134,19 @@ def test_lost_dry_run_attempt_cannot_write(preview, sent):
 
 
 def test_dry_run_with_a_heartbeat_during_the_sweep_is_not_lost(preview, monkeypatch):
-    late = under_way(preview, silent_for=timedelta(minutes=5))
+    late = claimed_dry_run(preview, silent_for=timedelta(minutes=5))
 
-    def heard_of(_: str) -> bool:
+    def send_heartbeat(_: str) -> bool:
         return bool(Attempt(late.pk, late.attempt).heartbeat())
 
-    monkeypatch.setattr("elevata.jobs.services.is_gone", heard_of)
+    monkeypatch.setattr("elevata.jobs.services.is_gone", send_heartbeat)
     assert mark_lost(older_than=timedelta(hours=1)) == []
     late.refresh_from_db()
     assert late.status == "running"
 
 
-def test_dry_run_after_a_lost_dry_run_is_performed(preview, sent, runner):
-    under_way(preview, silent_for=timedelta(minutes=5))
+def test_dry_run_after_a_lost_dry_run_is_performed(preview, wakeups, runner):
+    claimed_dry_run(preview, silent_for=timedelta(minutes=5))
     sweep()
     again = request_dry_run(preview=preview, user=olga()).dry_run
     assert next_work().pk == again.pk
@@ -163,7 +163,7 @@ def test_running_dry_run_ends_as_canceled_when_its_report_is_executed(preview, m
     script.add(hang_on=["dry_run"])
     dry_run = request_dry_run(preview=preview, user=olga()).dry_run
     runner = make_runner("w1", folder=tmp_path / "its")
-    performing = threading.Thread(target=performed, args=(dry_run.pk, runner))
+    performing = threading.Thread(target=perform_in_thread, args=(dry_run.pk, runner))
     performing.start()
     wait_until(lambda: script.seen("dry_run"))
     request_execution(report=preview.report, user=olga())
@@ -172,8 +172,8 @@ def test_running_dry_run_ends_as_canceled_when_its_report_is_executed(preview, m
     assert (done.status, done.error["message"], done.result) == ("canceled", "the report is executed", None)
 
 
-def test_sweeper_wakes_a_worker_for_a_waiting_dry_run(preview, sent):
+def test_sweeper_wakes_a_worker_for_a_waiting_dry_run(preview, wakeups):
     waiting = request_dry_run(preview=preview, user=olga()).dry_run
     DryRun.objects.update(requested_at=timezone.now() - timedelta(minutes=1))
     assert [job.pk for job in sweep().woken] == [waiting.pk]
-    assert sent == [waiting.pk]
+    assert wakeups == [waiting.pk]

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture
 def preview(airports, runner):
-    """Preview of a report that renames a column of a historized table."""
+    """Return the preview of a report that renames a column of a historized table."""
     perform(queued(), runner)
     renamed = column("rawcore.rc_air_airport.name")
     rename_column(column=renamed, name="title", expected_version=renamed.version)
@@ -36,7 +36,7 @@ def olga():
     return ensure_user(name="olga", roles=[Role.OPERATOR])
 
 
-def asked(preview) -> Execution:
+def requested_execution(preview) -> Execution:
     return request_execution(report=preview.report, user=olga()).execution
 
 
@@ -47,7 +47,7 @@ def work(execution: Execution, runner) -> Execution | None:
 @pytest.mark.full
 def test_execution_observes_tables_runs_steps_and_stores_a_record(preview, runner, script):
     before = len(script.seen())
-    done = work(asked(preview), runner)
+    done = work(requested_execution(preview), runner)
     assert (done.status, done.error) == ("succeeded", None)
     assert [request["kind"] for request in script.seen()][before:] == ["observe", "execute", "publish"]
     assert done.record.document["outcome"] == "succeeded"
@@ -57,14 +57,14 @@ def test_execution_observes_tables_runs_steps_and_stores_a_record(preview, runne
 
 @pytest.mark.full
 def test_duplicate_wakeup_performs_the_execution_once(preview, runner):
-    execution = asked(preview)
+    execution = requested_execution(preview)
     assert work(execution, runner).status == "succeeded"
     assert work(execution, runner) is None
 
 
 @pytest.mark.full
 def test_execution_fails_before_the_first_statement_when_a_table_has_changed(preview, runner, script):
-    execution, script_file = asked(preview), script
+    execution, script_file = requested_execution(preview), script
     observed = json.loads(script_file.path.read_text())["observed"]
     (core,) = (table for table in observed.values() if table["qualified_name"] == "rawcore.rc_air_airport")
     core["columns"] = [entry for entry in core["columns"] if entry["name"] != "elevation"]
@@ -78,13 +78,13 @@ def test_execution_fails_before_the_first_statement_when_a_table_has_changed(pre
 @pytest.mark.full
 def test_execution_with_a_failed_step_resumes_in_the_next_attempt(preview, runner, script):
     script.add(fail_steps=["rc_air_airport_hist"])
-    execution = asked(preview)
+    execution = requested_execution(preview)
     done = work(execution, runner)
     assert (done.status, done.error["code"]) == ("failed", "STEP_FAILED")
     (failed,) = done.operations.filter(status="failed")
     assert (failed.qualified_name, failed.error) == ("rawcore.rc_air_airport_hist", "rename_column did not work")
     script.add(fail_steps=[])
-    ended = work(asked(preview), runner)
+    ended = work(requested_execution(preview), runner)
     assert (ended.status, ended.attempt) == ("succeeded", 2)
     assert len(script.seen("execute")[-1]["body"]["done"]) == 1
 
@@ -92,9 +92,9 @@ def test_execution_with_a_failed_step_resumes_in_the_next_attempt(preview, runne
 @pytest.mark.full
 def test_execution_with_a_dead_runner_fails_and_can_be_resumed(preview, runner, script):
     script.add(die_on="execute")
-    assert work(asked(preview), runner).error["code"] == "RUNNER_DIED"
+    assert work(requested_execution(preview), runner).error["code"] == "RUNNER_DIED"
     script.add(die_on=None)
-    assert work(asked(preview), runner).status == "succeeded"
+    assert work(requested_execution(preview), runner).status == "succeeded"
 
 
 def test_dry_run_stores_the_result_of_the_runner(preview, runner, script):

@@ -1,4 +1,4 @@
-"""Files with unit tests of models: what is read, and what is refused with file, line and field."""
+"""Files with unit tests of models: parsed tests, and refusals with file, line and field."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ tests:
 
 @pytest.fixture
 def sales() -> TargetDataset:
-    """A model over orders."""
+    """Return a model over orders."""
     orders = TargetDatasetFactory(name="orders")
     TargetColumnFactory(dataset=orders, name="id", data_type="bigint", nullable=False, key_ordinal=1)
     TargetColumnFactory(dataset=orders, name="customer")

@@ -42,7 +42,7 @@ def loads(**arguments) -> dict:
     return {load.name: load for load in (*made.raw, *made.rawcore)}
 
 
-def described() -> dict[str, DatasetState]:
+def states_by_key() -> dict[str, DatasetState]:
     return {state.key: state for state in described_states(environment=current_environment())}
 
 
@@ -51,7 +51,7 @@ def result(row: QualityCheck, outcome: str = "warned", **values) -> dict:
     return fields | values
 
 
-def stored(row: QualityCheck, run: LoadRun | None, *results: dict, environment: Environment | None = None) -> None:
+def store(row: QualityCheck, run: LoadRun | None, *results: dict, environment: Environment | None = None) -> None:
     dataset = row.dataset
     store_results(
         dataset_key=str(dataset.key),
@@ -120,18 +120,18 @@ def test_row_count_change_uses_the_counts_of_runs_that_were_not_stopped(airports
     row = check(AIRPORT, "row_count_change", runs=5)
     for number, (value, outcome) in enumerate([(10, "passed"), (12, "warned"), (99, "stopped"), (11, "passed")]):
         run = request_load_run(run_id=f"r{number}", wake_worker=False).run
-        stored(row, run, result(row, outcome, value=float(value)))
+        store(row, run, result(row, outcome, value=float(value)))
     (spec,) = loads()[AIRPORT].quality
     assert spec.past == (11, 12, 10)
 
 
 def test_former_row_counts_of_all_checks_are_read_by_one_query(airports, django_assert_max_num_queries):
     run = request_load_run(run_id="r", wake_worker=False).run
-    environment, states = current_environment(), described()
+    environment, states = current_environment(), states_by_key()
 
     def read(dataset: str) -> None:
         row = check(dataset, "row_count_change")
-        stored(row, run, result(row, "passed", value=7.0))
+        store(row, run, result(row, "passed", value=7.0))
 
     read(AIRPORT)
     with django_assert_max_num_queries(2) as few:
@@ -144,7 +144,7 @@ def test_former_row_counts_of_all_checks_are_read_by_one_query(airports, django_
 
 def test_checks_are_found_by_name_if_the_dataset_has_another_key(airports):
     check(AIRPORT, "row_count", minimum="1")
-    state = replace(described()[str(target(AIRPORT).key)], key=str(uuid4()), name="RC_AIR_AIRPORT")
+    state = replace(states_by_key()[str(target(AIRPORT).key)], key=str(uuid4()), name="RC_AIR_AIRPORT")
     specs = check_specs([state], {state.key: state}, environment=current_environment())
     assert [spec.kind for spec in specs[state.key]] == ["row_count"]
 
@@ -180,20 +180,20 @@ def test_a_notice_is_settled_once_all_checks_pass_in_its_environment(airports):
     person("olga", "operator")
     row = check(AIRPORT, "not_null", columns=["name"])
     run = request_load_run(run_id="r", load_timestamp=datetime(2024, 5, 1, tzinfo=UTC), wake_worker=False).run
-    stored(row, run, result(row, failed=2, total=3))
+    store(row, run, result(row, failed=2, total=3))
     unread = Notice.objects.filter(event__kind="quality.failed", read_at__isnull=True)
     assert unread.count() == 1
-    stored(row, None, result(row, "passed", failed=0, total=3), environment=EnvironmentFactory(name="prod"))
+    store(row, None, result(row, "passed", failed=0, total=3), environment=EnvironmentFactory(name="prod"))
     assert unread.count() == 1
-    stored(row, None, result(row, "passed", failed=0, total=3))
+    store(row, None, result(row, "passed", failed=0, total=3))
     assert unread.count() == 0
 
 
 def test_results_of_a_repeated_attempt_replace_the_former_without_another_notice(airports):
     row = check(AIRPORT, "not_null", columns=["name"])
     run = request_load_run(run_id="r", load_timestamp=datetime(2024, 5, 1, tzinfo=UTC), wake_worker=False).run
-    stored(row, run, result(row, failed=2, total=3))
-    stored(row, run, result(row, failed=1, total=3))
+    store(row, run, result(row, failed=2, total=3))
+    store(row, run, result(row, failed=1, total=3))
     assert CheckResult.objects.get().failed == 1
     assert Event.objects.filter(kind="quality.failed").count() == 1
 

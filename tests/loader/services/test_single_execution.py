@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]
 
 @pytest.fixture
 def report(airports, make_runner) -> ChangeReport:
-    """Previewed report that renames a column of a historized table made by a load."""
+    """Return a previewed report that renames a column of a historized table created by a load."""
     runner = make_runner("the load")
     perform(queued(), runner)
     runner.close()
@@ -45,8 +45,8 @@ def olga():
 
 
 @pytest.fixture
-def heard():
-    """Executions of the messages that a worker of this process has finished, without those of earlier tests."""
+def performed_jobs():
+    """Yield the executions whose messages a worker of this process has finished, without those of earlier tests."""
     app.control.purge()
     numbers: list[int] = []
 
@@ -60,7 +60,7 @@ def heard():
 
 
 def test_execution_requested_twice_and_delivered_to_two_workers_runs_once(
-    report, make_runner, script, tmp_path, monkeypatch, in_threads, heard
+    report, make_runner, script, tmp_path, monkeypatch, in_threads, performed_jobs
 ):
     script.add(step_pause=0.2)
     first, second = (Workplace(make_runner=partial(make_runner, folder=tmp_path / name)) for name in ("1", "2"))
@@ -68,20 +68,20 @@ def test_execution_requested_twice_and_delivered_to_two_workers_runs_once(
     person = olga()
 
     def press():
-        asked = request_execution(report=report, user=person)
-        asked.send_wakeup()
-        assert asked.reason == ""
-        return asked
+        request = request_execution(report=report, user=person)
+        request.send_wakeup()
+        assert request.reason == ""
+        return request
 
-    asked = in_threads(press, press)
-    execution = asked[0].execution
-    assert sorted(request.requested for request in asked) == [False, True]
-    assert asked[1].execution == execution
-    asked[0].send_wakeup()  # and once more, the very same message
+    requests = in_threads(press, press)
+    execution = requests[0].execution
+    assert sorted(request.requested for request in requests) == [False, True]
+    assert requests[1].execution == execution
+    requests[0].send_wakeup()  # the same message again
     other = threading.Thread(target=load, args=(second,))
     with start_worker(app, pool="threads", concurrency=4, perform_ping_check=False, shutdown_timeout=60):
         other.start()
-        wait_until(lambda: heard.count(execution.pk) == 3, 60)
+        wait_until(lambda: performed_jobs.count(execution.pk) == 3, 60)
     other.join(60)
     second.close()
     execution.refresh_from_db()

@@ -13,7 +13,7 @@ LIMITS = Limits(unpacked_bytes=1_000_000, rows=1000)
 ROWS = b"icao,_fivetran_start\nEDDF,2026-01-01T00:00:00Z\n"
 
 
-def packed(content: bytes) -> bytes:
+def compress(content: bytes) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(content)
@@ -32,7 +32,7 @@ def refused(path: Path) -> Refusal:
     return caught.value
 
 
-@pytest.mark.parametrize(("content", "kind"), [(ROWS, CSV), (packed(ROWS), PACKED_CSV)])
+@pytest.mark.parametrize(("content", "kind"), [(ROWS, CSV), (compress(ROWS), PACKED_CSV)])
 def test_plain_and_compressed_csv_are_distinguished_by_their_bytes(tmp_path: Path, content: bytes, kind: str):
     assert examined(write(tmp_path, content), "", LIMITS) == kind
 
@@ -49,7 +49,7 @@ def test_parquet_is_recognized_by_its_bytes(tmp_path: Path):
         (b"\x1f\x8brest", "packed with gzip"),
         (b"a,b\x00\n", "no text"),
         (b"", "empty"),
-        (packed(b"a\x00b"), "no text"),
+        (compress(b"a\x00b"), "no text"),
     ],
 )
 def test_invalid_batch_file_is_refused_naming_the_file(tmp_path: Path, content: bytes, message: str):
@@ -58,7 +58,7 @@ def test_invalid_batch_file_is_refused_naming_the_file(tmp_path: Path, content: 
 
 
 def test_small_file_that_decompresses_beyond_the_limit_is_refused(tmp_path: Path):
-    bomb = packed(b"0" * 2_000_000)
+    bomb = compress(b"0" * 2_000_000)
     assert len(bomb) < 1000
     assert refused(write(tmp_path, bomb)).code == "TOO_LARGE_UNPACKED"
 
@@ -68,6 +68,6 @@ def test_a_parquet_file_of_few_bytes_and_many_rows_is_refused(tmp_path: Path):
     assert refused(tmp_path / "sent").code == "TOO_LARGE_UNPACKED"
 
 
-@pytest.mark.parametrize("content", [packed(ROWS * 1000)[:-20], b"PAR1 and then nothing"])
+@pytest.mark.parametrize("content", [compress(ROWS * 1000)[:-20], b"PAR1 and then nothing"])
 def test_a_broken_file_is_refused(tmp_path: Path, content: bytes):
     assert refused(write(tmp_path, content)).code == "UNREADABLE_FILE"

@@ -1,4 +1,4 @@
-"""Detection of files: their bytes, and formats that only look alike."""
+"""Detection of formats by their bytes, and of texts that resemble another format."""
 
 import gzip
 import random
@@ -23,7 +23,7 @@ def detected(path: Path) -> Detected:
     return detect_file(path, Roots.of(("/",), folder=str(path.parent)))
 
 
-def asked(result: Detected) -> dict[str, tuple]:
+def questions_of(result: Detected) -> dict[str, tuple]:
     return {question.option: question.candidates for question in result.questions}
 
 
@@ -83,8 +83,8 @@ def test_pieces_of_a_large_file_begin_anywhere(tmp_path: Path, encoding: str):
         "footer_lines": 1,
     }
     assert [str(column.type) for column in result.columns] == ["integer", "string", "float"]
-    assert set(asked(result)) <= {"encoding"}
-    assert ("encoding" in asked(result)) == (encoding == "cp1252")
+    assert set(questions_of(result)) <= {"encoding"}
+    assert ("encoding" in questions_of(result)) == (encoding == "cp1252")
 
 
 def test_end_of_a_packed_file_that_was_not_read_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -94,7 +94,7 @@ def test_end_of_a_packed_file_that_was_not_read_is_asked(tmp_path: Path, monkeyp
     assert sample_bytes(path, path.name).is_cut
     result = detected(path)
     assert result.options == {"delimiter": ";", "decimal_separator": ","}
-    assert asked(result) == {"footer_lines": (0,)}
+    assert questions_of(result) == {"footer_lines": (0,)}
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_536, 393_216, 393_217, 500_001, 9_000_003])

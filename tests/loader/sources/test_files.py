@@ -70,8 +70,8 @@ def test_sample_reads_the_first_rows_and_states_their_number(tmp_path: Path):
 def test_empty_csv_fields_are_null_unless_empty_is_null_is_false(tmp_path: Path):
     content = 'a,b\n1,\n2,""\n3,x\n'
     assert [c.nulls for c in sampled(tmp_path / "a.csv", content).columns] == [0, 2]
-    kept = sampled(tmp_path / "a.csv", content, options={"empty_is_null": False})
-    assert [c.nulls for c in kept.columns] == [0, 1]
+    sample = sampled(tmp_path / "a.csv", content, options={"empty_is_null": False})
+    assert [c.nulls for c in sample.columns] == [0, 1]
 
 
 def test_quotes_can_be_switched_off(tmp_path: Path):
@@ -483,8 +483,8 @@ def test_folder_of_part_files_is_listed_as_a_single_delivery(tmp_path: Path):
     (tmp_path / "b" / "c.jsonl").touch()
     items = list_folder(tmp_path, roots(tmp_path)).items
     assert [(row.location, row.format, row.files) for row in items] == [("b/c.jsonl", "jsonl", 1), ("orders", "csv", 3)]
-    noted = sample_files(tmp_path / "orders", "csv", None, roots=roots(tmp_path)).notes[-1]
-    assert noted == "Only the first of 3 files was read; a load reads all."
+    note = sample_files(tmp_path / "orders", "csv", None, roots=roots(tmp_path)).notes[-1]
+    assert note == "Only the first of 3 files was read; a load reads all."
 
 
 def test_link_to_outside_of_the_roots_is_not_listed(tmp_path: Path):
@@ -521,7 +521,7 @@ def test_a_folder_of_the_product_inside_a_root_is_not_listed(tmp_path: Path):
 
 @pytest.fixture
 def exports(tmp_path: Path) -> Path:
-    """A folder with two files of one pattern, a hidden one, and a folder of parts."""
+    """Create a folder with two files of one pattern, a hidden one, and a folder of parts."""
     for name in ("orders_1.csv", "orders_2.csv", "_orders_3.csv", "days/orders_4/part-0.csv"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("id\n1\n")
@@ -586,13 +586,13 @@ def test_delivery_signature_changes_if_a_file_is_written_or_added(exports: Path)
     def signature() -> str:
         return delivery_at(exports / "orders_*.csv", roots(exports)).signature
 
-    seen = [signature(), signature()]
+    signatures = [signature(), signature()]
     (exports / "orders_2.csv").write_text("id\n1\n2\n")
-    seen.append(signature())
+    signatures.append(signature())
     (exports / "orders_5.csv").write_text("id\n1\n")
-    seen.append(signature())
-    assert seen[0] == seen[1]
-    assert len({*seen}) == 3
+    signatures.append(signature())
+    assert signatures[0] == signatures[1]
+    assert len({*signatures}) == 3
 
 
 def test_within_refuses_an_action_that_exceeds_its_time():

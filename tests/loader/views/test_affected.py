@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def owned(airport: TargetDataset) -> TargetDataset:
-    """Airports, which ada owns; a mart reads them that a dashboard of Operations reads, a query and a schedule."""
+    """Return airports, owned by ada, with a mart, a dashboard of Operations, a query and a schedule downstream."""
     bea = someone("bea", Role.EDITOR)
     with acting_as(bea):
         update_target_dataset(dataset=airport, expected_version=airport.version, owner="Ada")
@@ -54,7 +54,7 @@ def raw() -> TargetDataset:
     return TargetDataset.objects.get(name="raw_air_airport")
 
 
-def test_everything_downstream_is_listed_by_name(owned: TargetDataset, reader: Client):
+def test_downstream_objects_are_listed_by_name(owned: TargetDataset, reader: Client):
     text = words(read(reader, f"/affected/?dataset={raw().key}"))
     assert "exposure Board Operations mart.tall" in text
     assert "contract mart.tall" in text
@@ -70,7 +70,7 @@ def test_own_and_shared_queries_are_named(owned: TargetDataset, reader: Client):
     assert "Tall" in read(reader, f"/affected/?dataset={owned.key}")
 
 
-def test_columns_sources_and_failed_runs_list_what_they_affect(owned: TargetDataset, reader: Client):
+def test_columns_sources_and_failed_runs_list_affected_objects(owned: TargetDataset, reader: Client):
     column, source = owned.columns.get(name="name"), owned.generated_from
     run = LoadRunFactory(run_id="night", status="failed")
     DatasetRunFactory(run=run, dataset=raw(), status="failed")
@@ -92,7 +92,7 @@ def test_file_has_a_line_for_each_dataset(owned: TargetDataset, reader: Client):
     assert '"exposure","Board","Operations","mart.tall"' in text
 
 
-def test_owners_get_one_notice_each_that_names_what_is_theirs(owned: TargetDataset, reader: Client):
+def test_each_owner_gets_one_notice_about_their_objects(owned: TargetDataset, reader: Client):
     client = signed_in(User.objects.get(username="bea"))
     answer = client.post(f"/affected/notify/?dataset={raw().key}", {"note": "from Monday on"}, follow=True)
     notice = Notice.objects.get()
@@ -133,7 +133,7 @@ def test_messages_to_owners_are_limited_per_user_and_hour(
     assert client.post(f"/affected/notify/?dataset={owned.key}").status_code == 302
 
 
-def test_notifying_needs_a_part_in_changes(owned: TargetDataset, viewer: Client):
+def test_notification_requires_a_role_in_changes(owned: TargetDataset, viewer: Client):
     page = read(viewer, f"/affected/?dataset={owned.key}")
     assert "Notify owners" not in page
     assert viewer.post(f"/affected/notify/?dataset={owned.key}").status_code == 403
@@ -161,7 +161,7 @@ def test_message_without_owners_is_refused(airport: TargetDataset):
     assert "NO_OWNERS" in answer.content.decode()
 
 
-def test_number_of_queries_does_not_depend_on_what_is_affected(
+def test_number_of_queries_does_not_depend_on_the_affected_objects(
     owned: TargetDataset, reader: Client, django_assert_max_num_queries
 ):
     for number in range(20):

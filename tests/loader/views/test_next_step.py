@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 
 def bar(client: Client, **subject: object) -> str:
-    """The bar of one subject, as HTML."""
+    """Return the bar of one subject, as HTML."""
     committed()
     ((kind, key),) = subject.items()
     return read(client, f"/next-step/?{kind}={key}")
@@ -60,7 +60,7 @@ def test_key_may_be_written_in_any_form(airport: TargetDataset, reader: Client):
 
 
 @pytest.mark.parametrize("subject", ["execution=99999999999999999999999", "execution=x", "dataset=x", "run=a%00b"])
-def test_subject_that_nothing_has_is_unknown(reader: Client, subject: str):
+def test_subject_of_no_object_is_not_found(reader: Client, subject: str):
     assert reader.get(f"/next-step/?{subject}").status_code == 404
 
 
@@ -243,7 +243,7 @@ def test_command_prints_the_same_step(world: World):
         call_command("next_step", dataset="rawcore.rc_crm_custmer", stdout=StringIO())
 
 
-def test_load_form_names_what_will_block_the_load(world: World):
+def test_load_form_names_changes_that_block_the_load(world: World):
     needing(world, safe=1)
     rename(world, "full_name", "display_name")
     committed()
@@ -254,7 +254,7 @@ def test_load_form_names_what_will_block_the_load(world: World):
     assert "blocked" not in words(read(client, "/start-load/blocks/?scope=dataset&dataset="))
 
 
-def test_load_form_names_nothing_if_the_load_applies_the_changes(world: World):
+def test_load_form_has_no_warning_if_the_load_applies_the_changes(world: World):
     rename(world, "full_name", "display_name")
     committed()
     assert "blocked" not in words(read(signed_in(world.operator), "/start-load/blocks/?scope=all"))

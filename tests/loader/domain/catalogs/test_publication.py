@@ -1,4 +1,4 @@
-"""Comparison of names that should be published with the entries of a shared catalog."""
+"""Comparison of names to publish with the entries of a shared catalog."""
 
 from dataclasses import replace
 
@@ -35,9 +35,11 @@ HELD = (
 )
 
 
-def problems(*held: Held, wanted=(A, CURRENT, AS_OF), whole: bool = True, shared: bool = True) -> list[tuple[str, str]]:
+def problems(
+    *entries: Held, wanted=(A, CURRENT, AS_OF), whole: bool = True, shared: bool = True
+) -> list[tuple[str, str]]:
     locations = {name.key: f"file:/w/{name.key}" for name in wanted if name.key}
-    findings = compare(wanted, held, locations=locations, warehouse=WAREHOUSE, mark=MARK, whole=whole, shared=shared)
+    findings = compare(wanted, entries, locations=locations, warehouse=WAREHOUSE, mark=MARK, whole=whole, shared=shared)
     return [(finding.name, finding.problem) for finding in findings]
 
 
@@ -54,7 +56,7 @@ def test_an_empty_catalog_lacks_every_name():
 
 
 @pytest.mark.parametrize(
-    "held",
+    "entry",
     [
         Held("rawcore.rc_a", TABLE, "file:/elsewhere/a"),
         Held("rawcore.rc_a", TABLE, "file:/warehouse_of_others/a"),
@@ -62,13 +64,13 @@ def test_an_empty_catalog_lacks_every_name():
         Held("rawcore.rc_a", VIEW, mark=mark_of("file:/other"), digest="1"),
     ],
 )
-def test_name_held_by_an_object_outside_the_warehouse_is_foreign(held):
-    assert problems(held, wanted=(A,)) == [("rawcore.rc_a", FOREIGN)]
+def test_name_held_by_an_object_outside_the_warehouse_is_foreign(entry):
+    assert problems(entry, wanted=(A,)) == [("rawcore.rc_a", FOREIGN)]
 
 
 def test_unshared_catalog_has_no_foreign_names():
-    held = (Held("rawcore.rc_a", TABLE, "file:/elsewhere/a"), Held("rawcore.rc_b", VIEW, mark="of another"))
-    assert problems(*held, wanted=(A,), shared=False) == [("rawcore.rc_b", EXTRA), ("rawcore.rc_a", OUTDATED)]
+    entries = (Held("rawcore.rc_a", TABLE, "file:/elsewhere/a"), Held("rawcore.rc_b", VIEW, mark="of another"))
+    assert problems(*entries, wanted=(A,), shared=False) == [("rawcore.rc_b", EXTRA), ("rawcore.rc_a", OUTDATED)]
 
 
 def test_concerned_datasets_include_dependent_views_and_their_inputs():
@@ -112,13 +114,13 @@ def test_name_of_another_table_of_the_warehouse_is_outdated():
 
 
 def test_view_or_function_with_another_digest_is_outdated():
-    held = [replace(entry, digest="0") if entry.kind != TABLE else entry for entry in HELD]
-    assert problems(*held) == [(CURRENT.name, OUTDATED), (AS_OF.name, OUTDATED)]
+    outdated = [replace(entry, digest="0") if entry.kind != TABLE else entry for entry in HELD]
+    assert problems(*outdated) == [(CURRENT.name, OUTDATED), (AS_OF.name, OUTDATED)]
 
 
 def test_a_table_in_place_of_a_view_of_the_warehouse_is_outdated():
-    held = Held("rawcore.rc_a_current", TABLE, "file:/w/b")
-    assert problems(HELD[0], held, HELD[2]) == [(CURRENT.name, OUTDATED)]
+    stored_table = Held("rawcore.rc_a_current", TABLE, "file:/w/b")
+    assert problems(HELD[0], stored_table, HELD[2]) == [(CURRENT.name, OUTDATED)]
 
 
 def test_only_entries_of_the_warehouse_can_be_extra_and_come_first():

@@ -25,7 +25,7 @@ def test_fold_under_one_policy_ignores_the_run_of_an_event():
 def test_column_tracked_later_opens_versions_only_for_events_of_later_runs():
     sql = versions(Era(0, choices(track=["a"])), Era(5, choices()))
     assert "f_e.v.c1 <=> f_acc.cur.v.c1) AND ((f_e.seq >= 5L))" in sql
-    assert "f_e.v.c1 <=> f_acc.cur.v.c1) AND ((f_e.seq < 5L))" in sql  # before, it was updated in place
+    assert "f_e.v.c1 <=> f_acc.cur.v.c1) AND ((f_e.seq < 5L))" in sql  # earlier events update the column in place
     assert "f_e.v.c0 <=> f_acc.cur.v.c0) AND" not in sql
 
 

@@ -24,9 +24,9 @@ def test_run_over_the_same_columns_keeps_the_recorded_set():
 
 
 def test_earlier_hashed_columns_are_recorded_as_differences():
-    noted = hashed_notes({HASHED: AB}, A)
-    assert noted == {HASHED: A, HASHED_BEFORE: "+b:string"}
-    assert hashed_over(noted, TEXTS) == [("a",), ("a", "b")]
+    notes = hashed_notes({HASHED: AB}, A)
+    assert notes == {HASHED: A, HASHED_BEFORE: "+b:string"}
+    assert hashed_over(notes, TEXTS) == [("a",), ("a", "b")]
 
 
 def test_history_without_recorded_columns_records_none():
@@ -35,23 +35,23 @@ def test_history_without_recorded_columns_records_none():
 
 
 def test_empty_column_set_is_recorded_too():
-    noted = hashed_notes(hashed_notes({HASHED: ""}, A), "")
-    assert noted == {HASHED: "", HASHED_BEFORE: "+a:string"}
-    assert hashed_over(noted, TEXTS) == [(), ("a",)]
+    notes = hashed_notes(hashed_notes({HASHED: ""}, A), "")
+    assert notes == {HASHED: "", HASHED_BEFORE: "+a:string"}
+    assert hashed_over(notes, TEXTS) == [(), ("a",)]
 
 
 def test_earlier_hash_is_unknown_when_its_columns_are_gone_or_retyped():
-    noted = {HASHED: B, HASHED_BEFORE: "+a:string"}
-    assert hashed_over(noted, {"b": "string"}) is None
-    assert hashed_over(noted, {"a": "instant", "b": "string"}) is None
-    assert hashed_over(noted, TEXTS) == [("b",), ("a", "b")]
+    notes = {HASHED: B, HASHED_BEFORE: "+a:string"}
+    assert hashed_over(notes, {"b": "string"}) is None
+    assert hashed_over(notes, {"a": "instant", "b": "string"}) is None
+    assert hashed_over(notes, TEXTS) == [("b",), ("a", "b")]
 
 
 @given(st.lists(st.frozensets(st.sampled_from("abcde")), min_size=1, max_size=8))
-def test_each_column_set_that_was_ever_used_is_recorded_once(held):
-    noted = None
-    for keys in held:
-        noted = hashed_notes(noted, hashed_set([(key, "string") for key in keys]))
-    columns = hashed_over(noted, dict.fromkeys("abcde", "string"))
-    assert columns[0] == tuple(sorted(held[-1]))
-    assert sorted(columns) == sorted({tuple(sorted(keys)) for keys in held})
+def test_each_column_set_that_was_ever_used_is_recorded_once(column_sets):
+    notes = None
+    for keys in column_sets:
+        notes = hashed_notes(notes, hashed_set([(key, "string") for key in keys]))
+    columns = hashed_over(notes, dict.fromkeys("abcde", "string"))
+    assert columns[0] == tuple(sorted(column_sets[-1]))
+    assert sorted(columns) == sorted({tuple(sorted(keys)) for keys in column_sets})

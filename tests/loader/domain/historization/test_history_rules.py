@@ -34,7 +34,7 @@ def test_load_timestamp_more_than_a_day_ahead_of_the_clock_is_refused():
 
 
 @pytest.mark.parametrize(("rows", "would_close", "allowed"), [(1, 5, False), (0, 0, False), (0, 5, True)])
-def test_an_empty_snapshot_is_taken_if_it_closes_nothing_or_is_allowed(rows, would_close, allowed):
+def test_empty_snapshot_is_accepted_if_it_closes_nothing_or_is_allowed(rows, would_close, allowed):
     DeleteGuard(allow_empty=allowed).check(name="t", rows=rows, would_close=would_close, open_keys=5)
 
 
@@ -68,18 +68,18 @@ def test_a_snapshot_that_lacks_many_keys_is_refused_with_count_and_share():
 
 
 @pytest.mark.parametrize(
-    ("applied", "held", "run"),
+    ("applied", "newest", "run"),
     [(None, None, 1), (None, 3, 4), (3, 3, 4), (3, 4, 5), (3, 3, 3)],
     ids=["never loaded", "control database restored", "as it was left", "a run died after its commit", "run again"],
 )
-def test_a_table_with_the_newest_applied_run_is_loaded(applied, held, run):
-    check_holds_applied(name="t", applied=applied, held=held, run=run)
+def test_a_table_with_the_newest_applied_run_is_loaded(applied, newest, run):
+    check_holds_applied(name="t", applied=applied, held=newest, run=run)
 
 
-@pytest.mark.parametrize(("held", "message"), [(None, "no run"), (2, "up to number 2")])
-def test_a_table_without_the_newest_applied_run_is_refused(held, message):
+@pytest.mark.parametrize(("newest", "message"), [(None, "no run"), (2, "up to number 2")])
+def test_a_table_without_the_newest_applied_run_is_refused(newest, message):
     with pytest.raises(Refusal, match=message) as refused:
-        check_holds_applied(name="t", applied=3, held=held, run=4)
+        check_holds_applied(name="t", applied=3, held=newest, run=4)
     assert (refused.value.code, "accept_table" in refused.value.hint) == ("TABLE_BEHIND", True)
 
 

@@ -121,12 +121,12 @@ def test_a_history_without_versions_takes_any_form():
 
 
 def test_setting_absent_from_an_older_recorded_form_is_not_compared():
-    noted = {name: value for name, value in json.loads(form_note(policy(), KEYS)["form"]).items() if name != "profile"}
+    notes = {name: value for name, value in json.loads(form_note(policy(), KEYS)["form"]).items() if name != "profile"}
     refuse_other_form(
         name="rawcore.item",
         policy=policy(profile="scd2"),
         keys=KEYS,
-        noted={"form": json.dumps(noted)},
+        noted={"form": json.dumps(notes)},
         versions=3,
     )
 

@@ -39,7 +39,7 @@ def raw(name: str, *columns: str) -> DatasetState:
     return dataset("raw", name, [col(name, column) for column in columns], ["source"])
 
 
-def known(*states: DatasetState) -> dict[str, DatasetState]:
+def states_by_key(*states: DatasetState) -> dict[str, DatasetState]:
     return {state.key: state for state in states}
 
 
@@ -73,8 +73,8 @@ CORE = dataset(
 
 
 def test_plain_column_is_passed_on_without_a_cast():
-    """The runner checks and types bare columns itself; a cast around one would hide values that do not fit."""
-    (stage_input,) = stage_inputs(CORE, known(RAW, STAGE, CORE), {RAW.key: {"timezone": "UTC"}})
+    """Check that no cast is added: the runner checks and types bare columns, and a cast would hide misfits."""
+    (stage_input,) = stage_inputs(CORE, states_by_key(RAW, STAGE, CORE), {RAW.key: {"timezone": "UTC"}})
     assert stage_input.table.qualified_name == "raw.raw_a"
     assert {c.name: (c.type, c.expression) for c in stage_input.columns} == {
         "id": ("string", "`id`"),
@@ -86,7 +86,7 @@ def test_plain_column_is_passed_on_without_a_cast():
 
 def test_type_that_only_the_view_declares_is_cast():
     core = dataset("rawcore", "rc_b", [col("rc_b", "metres", "string", reads=("stg_a.metres",))], ["stg_a"])
-    assert expressions(core, known(RAW, STAGE, core)) == [{"metres": "CAST(`height` AS DOUBLE)"}]
+    assert expressions(core, states_by_key(RAW, STAGE, core)) == [{"metres": "CAST(`height` AS DOUBLE)"}]
 
 
 def test_expression_over_a_view_inlines_the_columns_of_the_view():
@@ -96,21 +96,21 @@ def test_expression_over_a_view_inlines_the_columns_of_the_view():
         [col("rc_c", "feet", "float", reads=("stg_a.metres",), expression="round(metres * 3.28, 1)")],
         ["stg_a"],
     )
-    (by_column,) = expressions(core, known(RAW, STAGE, core))
+    (by_column,) = expressions(core, states_by_key(RAW, STAGE, core))
     assert by_column["feet"] == "round((CAST(`height` AS DOUBLE)) * 3.28, 1)"
 
 
 def test_expression_over_a_table_is_unchanged():
     text = "nullif(trim(id), '') -- never\n"
     core = dataset("rawcore", "rc_d", [col("rc_d", "id", reads=("raw_a.id",), expression=text)], ["raw_a"])
-    assert expressions(core, known(RAW, core)) == [{"id": text}]
+    assert expressions(core, states_by_key(RAW, core)) == [{"id": text}]
 
 
 def test_expression_over_a_view_cannot_use_a_column_of_its_input():
     narrow = dataset("stage", "stg_n", [col("stg_n", "id", reads=("raw_a.id",))], ["raw_a"])
     core = dataset("rawcore", "rc_n", [col("rc_n", "h", expression="upper(height)")], ["stg_n"])
     with pytest.raises(Refusal, match="names 'height', which is no column of stage.stg_n") as refused:
-        stage_inputs(core, known(RAW, narrow, core))
+        stage_inputs(core, states_by_key(RAW, narrow, core))
     assert refused.value.code == "UNKNOWN_INPUT"
 
 
@@ -118,20 +118,20 @@ def test_filter_over_a_view_cannot_use_a_column_of_its_input():
     narrow = dataset("stage", "stg_n", [col("stg_n", "id", reads=("raw_a.id",))], ["raw_a"])
     core = dataset("rawcore", "rc_n", [col("rc_n", "id", reads=("stg_n.id",))], ["stg_n"], filter="height > 1")
     with pytest.raises(Refusal, match="names 'height'"):
-        stage_inputs(core, known(RAW, narrow, core))
+        stage_inputs(core, states_by_key(RAW, narrow, core))
 
 
 @pytest.mark.parametrize("technical", ["rc_a_key", "row_hash", "load_run_id"])
 def test_expression_cannot_use_a_technical_column(technical):
     core = dataset("rawcore", "rc_t", [col("rc_t", "k", expression=f"lower({technical})")], ["rc_a"])
     with pytest.raises(Refusal, match=f"names '{technical}', which is no column of rawcore.rc_a"):
-        stage_inputs(core, known(RAW, STAGE, CORE, core))
+        stage_inputs(core, states_by_key(RAW, STAGE, CORE, core))
 
 
 def test_filters_of_view_and_table_are_both_kept_with_placeholders():
     stage = dataset("stage", "stg_a", STAGE.columns, ["raw_a"], filter="id <> 'X' OR height IS NULL")
     core = dataset("rawcore", "rc_e", CORE.columns, ["stg_a"], filter="metres > 1 AND '2020' < {{ load_timestamp }}")
-    (stage_input,) = stage_inputs(core, known(RAW, stage, core))
+    (stage_input,) = stage_inputs(core, states_by_key(RAW, stage, core))
     assert stage_input.filter == (
         "(id <> 'X' OR height IS NULL) AND ((CAST(`height` AS DOUBLE)) > 1 AND '2020' < {{ load_timestamp }})"
     )
@@ -156,7 +156,7 @@ def test_each_of_several_inputs_reads_null_for_its_missing_columns():
         [col("rc_u", c.name, c.type, reads=(f"stg_u.{c.name}",)) for c in stage.columns],
         ["stg_u"],
     )
-    first, second = expressions(core, known(RAW, other, stage, core))
+    first, second = expressions(core, states_by_key(RAW, other, stage, core))
     assert first == {
         "id": "`id`",
         "metres": "`height`",
@@ -170,14 +170,14 @@ def test_each_of_several_inputs_reads_null_for_its_missing_columns():
 
 def test_retired_input_column_reads_as_null():
     below = dataset("raw", "raw_a", [col("raw_a", "id"), col("raw_a", "height", active=False)], ["source"])
-    (by_column,) = expressions(CORE, known(below, STAGE, CORE))
+    (by_column,) = expressions(CORE, states_by_key(below, STAGE, CORE))
     assert by_column["metres"] == "NULL"
 
 
 def test_dataset_without_inputs_is_refused():
     core = dataset("rawcore", "rc_x", [col("rc_x", "id")])
     with pytest.raises(Refusal) as refused:
-        stage_inputs(core, known(core))
+        stage_inputs(core, states_by_key(core))
     assert refused.value.code == "NO_INPUT"
 
 
@@ -195,7 +195,7 @@ CHILD = dataset(
 
 @pytest.mark.parametrize("state", [RAW, STAGE, CORE, CHILD], ids=lambda state: state.name)
 def test_layer_sql_parses_as_spark_sql(state):
-    text = layer_sql(state, known(RAW, STAGE, CORE, CHILD), SOURCE)
+    text = layer_sql(state, states_by_key(RAW, STAGE, CORE, CHILD), SOURCE)
     assert sqlglot.parse_one(text.replace("{{ load_run_id }}", "'r'"), read="spark")
 
 
@@ -205,7 +205,7 @@ def child_with(rule: str) -> DatasetState:
 
 
 def test_foreign_key_that_is_null_for_unknown_parents_reads_the_parent_table():
-    text = layer_sql(child_with("null"), known(RAW, STAGE, CORE, child_with("null")))
+    text = layer_sql(child_with("null"), states_by_key(RAW, STAGE, CORE, child_with("null")))
     assert "IN (SELECT rc_a_key FROM rawcore.rc_a) THEN" in text.replace("`", "")
     assert sqlglot.parse_one(text.replace("{{ load_run_id }}", "'r'"), read="spark")
 
@@ -218,20 +218,20 @@ def test_foreign_key_that_is_null_for_unknown_parents_reads_the_parent_table():
     ],
 )
 def test_other_rules_for_unknown_parents_are_comments(rule: str, name: str, comment: str):
-    by_key = known(RAW, STAGE, CORE, child_with(rule))
+    by_key = states_by_key(RAW, STAGE, CORE, child_with(rule))
     (state,) = (candidate for candidate in by_key.values() if candidate.name == name)
     assert comment in layer_sql(state, by_key)
-    assert "-- " not in layer_sql(CHILD, known(RAW, STAGE, CORE, CHILD))
+    assert "-- " not in layer_sql(CHILD, states_by_key(RAW, STAGE, CORE, CHILD))
 
 
 def history_of(policy: dict) -> str:
     columns = (*CHILD.columns, col("rc_child", "odd", reads=("raw_a.odd `name`",)))
-    return history_sql(replace(CHILD, columns=columns, history_policy=policy), known(RAW, STAGE, CORE, CHILD))
+    return history_sql(replace(CHILD, columns=columns, history_policy=policy), states_by_key(RAW, STAGE, CORE, CHILD))
 
 
 def rawcore_of(policy: dict, historize: bool = True) -> str:
     state = replace(CHILD, history_policy=policy, historize=historize)
-    return layer_sql(state, known(RAW, STAGE, CORE, CHILD))
+    return layer_sql(state, states_by_key(RAW, STAGE, CORE, CHILD))
 
 
 def parsed(text: str) -> list:
@@ -340,7 +340,7 @@ def test_history_sql_has_two_statements():
 
 
 def test_stage_view_casts_and_renames_columns():
-    assert layer_sql(STAGE, known(RAW, STAGE)) == (
+    assert layer_sql(STAGE, states_by_key(RAW, STAGE)) == (
         "CREATE VIEW `stage`.`stg_a` AS\n"
         "SELECT\n"
         "  CAST(`id` AS STRING) AS `id`,\n"
@@ -351,6 +351,6 @@ def test_stage_view_casts_and_renames_columns():
 
 
 def test_raw_sql_reads_the_source_file_and_overwrites_the_table():
-    text = layer_sql(RAW, known(RAW), SOURCE)
+    text = layer_sql(RAW, states_by_key(RAW), SOURCE)
     assert "FROM csv.`/d/a.csv`" in text
     assert "INSERT OVERWRITE `raw`.`raw_a`" in text

@@ -45,31 +45,31 @@ def core(**policy) -> DatasetState:
     )
 
 
-def checked(dataset: DatasetState, source: SourceSpec = SOURCE) -> bool:
+def is_checked(dataset: DatasetState, source: SourceSpec = SOURCE) -> bool:
     return delivery_checked(dataset, (INPUT,), {RAW.key: RAW}, {RAW.key: source})
 
 
 def test_delivery_with_one_row_per_key_needs_no_stage_check():
-    assert checked(core())
+    assert is_checked(core())
 
 
 FEED = replace(SOURCE, one_row_per_key=False)
 
 
 def test_feed_that_may_repeat_keys_needs_the_stage_check():
-    assert not checked(core(), FEED)
+    assert not is_checked(core(), FEED)
 
 
 @pytest.mark.parametrize("historize", [True, False])
 def test_dated_rows_that_may_repeat_keys_need_no_stage_check(historize):
-    assert checked(replace(core(input="effective", time="t"), historize=historize), FEED)
+    assert is_checked(replace(core(input="effective", time="t"), historize=historize), FEED)
 
 
 @pytest.mark.parametrize(("policy", "passes"), [({"input": "append"}, True), ({}, False)])
 def test_only_appended_rows_need_no_key(policy, passes):
     dataset = replace(core(**policy), historize=False)
     without_key = replace(dataset, columns=tuple(replace(c, role="attribute") for c in dataset.columns))
-    assert checked(without_key, FEED) == passes
+    assert is_checked(without_key, FEED) == passes
 
 
 def test_the_row_hash_covers_a_column_called_load():

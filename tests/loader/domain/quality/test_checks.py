@@ -138,15 +138,15 @@ TOTAL_OF_SALARIES = {"aggregate": "max", "columns": ["price"], "dataset": "hr.sa
 def test_a_total_of_a_sensitive_column_on_either_side_has_no_values(own, other):
     check = compiled("total", **TOTAL_OF_SALARIES)
     differs = evaluate(check, {VALUE: "1.00"}, at=NOON, other="98000.00")
-    (shown,) = without_sensitive([differs], [replace(check.spec, other_sensitive=other)], own)
-    assert (shown.outcome, shown.value, shown.low, shown.high) == (WARNED, None, None, None)
-    assert shown.message == "max of price differs from that of hr.salary.Salary"
+    (result,) = without_sensitive([differs], [replace(check.spec, other_sensitive=other)], own)
+    assert (result.outcome, result.value, result.low, result.high) == (WARNED, None, None, None)
+    assert result.message == "max of price differs from that of hr.salary.Salary"
 
 
 def test_the_age_of_a_sensitive_date_is_not_shown():
     check = compiled("freshness", columns=["at"], hours=24)
-    (shown,) = without_sensitive([evaluate(check, {VALUE: hours_ago(30)}, at=NOON)], [check.spec], ("at",))
-    assert (shown.outcome, shown.value, shown.message) == (WARNED, None, "the newest at is older than 24 h")
+    (result,) = without_sensitive([evaluate(check, {VALUE: hours_ago(30)}, at=NOON)], [check.spec], ("at",))
+    assert (result.outcome, result.value, result.message) == (WARNED, None, "the newest at is older than 24 h")
 
 
 def test_numbers_of_harmless_columns_are_shown():

@@ -1,4 +1,4 @@
-"""Comparisons of two states of a table: their sides, and what is refused before a table is read."""
+"""Comparisons of two states of a table: sides, and refusals before a table is read."""
 
 import pytest
 

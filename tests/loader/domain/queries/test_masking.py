@@ -21,7 +21,7 @@ def table_of(sensitive: str, policy: dict | None = None, kind: str = "history_sp
     return table, masking_of(table, classification, HistoryPolicy.from_dict(policy or {}), "secret")
 
 
-def shown(table, masking) -> dict[str, str]:
+def visibility_of(table, masking) -> dict[str, str]:
     states = {}
     for column in table.columns:
         state = "shown" if column.key in masking.shown else "hashed" if column.key in masking.hashed else "masked"
@@ -31,7 +31,7 @@ def shown(table, masking) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", ["history_spec", "rawcore_spec"])
 def test_sensitive_attribute_and_the_row_hash_are_masked(kind: str):
-    states = shown(*table_of("v", kind=kind))
+    states = visibility_of(*table_of("v", kind=kind))
     assert {name for name, state in states.items() if state == "masked"} == {"v", "row_hash"}
     assert "hashed" not in states.values()
 
@@ -42,7 +42,7 @@ def test_row_hash_is_masked_while_a_sensitive_column_is_retired(kind: str):
     retired, known = stable("item", "salary"), frozenset(stable("item", name) for name in ("id", "v", "salary"))
     sensitive = Sensitive(frozenset({retired}), frozenset({"salary"}), known)
     table = getattr(item, kind)
-    states = shown(table, masking_of(table, sensitive, HistoryPolicy.from_dict({}), "secret"))
+    states = visibility_of(table, masking_of(table, sensitive, HistoryPolicy.from_dict({}), "secret"))
     assert {name for name, state in states.items() if state != "shown"} == {"row_hash"}
 
 
@@ -51,12 +51,12 @@ def test_all_times_of_an_event_log_are_masked_if_a_sensitive_column_dates_its_ev
     item = Dataset(None, None, columns={"id": "integer", "v": "string", "at": "timestamp"}, policy=policy)
     table, keys = event_log_table(item.state), {name: stable("item", name) for name in ("id", "v", "at")}
     sensitive = Sensitive(frozenset({keys["at"]}), frozenset({"at"}), frozenset(keys.values()))
-    states = shown(table, masking_of(table, sensitive, HistoryPolicy.from_dict(policy), "secret"))
+    states = visibility_of(table, masking_of(table, sensitive, HistoryPolicy.from_dict(policy), "secret"))
     assert {name for name, state in states.items() if state != "shown"} == {"at", "event_at", "event_own"}
 
 
 def test_technical_keys_of_a_sensitive_business_key_are_hashed_again():
-    states = shown(*table_of("id"))
+    states = visibility_of(*table_of("id"))
     assert {name for name, state in states.items() if state == "hashed"} == {"entity_key", "history_key"}
     assert states["id"] == "masked"
 
@@ -98,14 +98,14 @@ def test_filter_or_sort_by_a_masked_column_is_refused(kind: str, argument: str):
 def test_read_of_versions_dated_by_a_sensitive_column_is_refused():
     policy = {"input": "effective", "time": "at"}
     table, masking = table_of("at", policy)
-    assert shown(table, masking)["started_at"] == shown(table, masking)["ended_at"] == "masked"
+    assert visibility_of(table, masking)["started_at"] == visibility_of(table, masking)["ended_at"] == "masked"
     for kind in ("versions", "as_of", "changes"):
         with pytest.raises(Refusal, match="dated"):
             must_not_tell(kind, {}, table, masking)
     must_not_tell("sample", {}, table, masking)
     with pytest.raises(Refusal, match="dated"):
         must_not_tell("origin", {"at": "2024-01-01"}, table, masking)
-    assert shown(table, masking)["history_key"] == "hashed"
+    assert visibility_of(table, masking)["history_key"] == "hashed"
 
 
 def test_versions_dated_by_a_sensitive_column_are_masked_while_the_table_has_its_former_name():
@@ -115,7 +115,7 @@ def test_versions_dated_by_a_sensitive_column_are_masked_while_the_table_has_its
     others = frozenset({"id", "v"})
     renamed = Sensitive(frozenset({keys["at"]}), frozenset({"moment"}), frozenset(keys.values()), others)
     masking = masking_of(table, renamed, HistoryPolicy.from_dict(policy | {"time": "moment"}), "secret")
-    assert {shown(table, masking)[name] for name in ("at", "started_at", "ended_at")} == {"masked"}
+    assert {visibility_of(table, masking)[name] for name in ("at", "started_at", "ended_at")} == {"masked"}
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_columns_with_unknown_stable_keys_are_shown_only_by_names_of_other_colum
     table, _ = table_of("v")
     described = Sensitive(frozenset({"k"}), frozenset(names), frozenset({"k", "l"}), frozenset(other_names))
     masking = masking_of(table, described, HistoryPolicy.from_dict({}), "secret")
-    states = shown(table, masking)
+    states = visibility_of(table, masking)
     assert {name for name in ("id", "v", "at") if states[name] != "shown"} == masked
 
 
@@ -164,8 +164,8 @@ def test_faults_of_other_columns_keep_their_examples():
     refusal = without_values(replace(faults[0], faults=faults), ["mail"])
     assert refusal.samples == ()
     assert [fault.samples for fault in Refusal.from_json(refusal.as_json()).faults] == [(), ("ada@x",), ()]
-    shown = without_examples(replace(faults[1], faults=faults).as_json(), "raw.t")
-    assert [(fault["column"], "samples" in fault) for fault in shown["faults"]] == [
+    safe = without_examples(replace(faults[1], faults=faults).as_json(), "raw.t")
+    assert [(fault["column"], "samples" in fault) for fault in safe["faults"]] == [
         ("mail", False),
         ("age", False),
         ("id", False),

@@ -85,11 +85,11 @@ def test_cell_distinguishes_null_empty_and_blank_text():
 
 @given(st.text(min_size=1))
 def test_a_cell_keeps_the_whole_value_and_shows_a_bounded_head(value: str):
-    shown = cell(value)
-    assert shown.text == value
-    if shown.kind == TEXT:
-        assert len(shown.head) <= SHOWN
-        assert shown.is_cut == (len(value) > SHOWN)
+    displayed = cell(value)
+    assert displayed.text == value
+    if displayed.kind == TEXT:
+        assert len(displayed.head) <= SHOWN
+        assert displayed.is_cut == (len(value) > SHOWN)
 
 
 # --- CSV --------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_csv_round_trip_keeps_values_except_for_added_apostrophes(rows: list[lis
         assert all(text in (value, f"'{value}") for value, text in zip(row, shown, strict=True))
 
 
-# --- what a run changed -----------------------------------------------------------------------------
+# --- changes of a run -------------------------------------------------------------------------------
 
 
 def changed(op: str, before: tuple | None, after: tuple | None) -> tuple:

@@ -1,4 +1,4 @@
-"""Selections of rows: which columns they use, and what is refused before a table is read."""
+"""Selections of rows: used columns, and refusals before a table is read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Check of read-only queries: statements, sources and functions, names put in, positions, lineage of masked columns."""
+"""Check of read-only queries: permitted SQL, replaced names, error positions, lineage of masked columns."""
 
 import pytest
 

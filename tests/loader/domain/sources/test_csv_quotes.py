@@ -1,4 +1,4 @@
-"""Scanner of CSV quotes: the same result in whatever pieces the text comes."""
+"""Scanner of CSV quotes, which gives the same result for any division of the text."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ from loader.domain.sources.csv_quotes import QuoteScanner, StrayQuote
 PLAIN = {"delimiter": ",", "quote": '"', "escape": '"'}
 
 
-def scanned(text: str, size: int = 1 << 20, **dialect: str) -> StrayQuote | None:
+def scan(text: str, size: int = 1 << 20, **dialect: str) -> StrayQuote | None:
     scanner = QuoteScanner(**(PLAIN | dialect))
     results = [scanner.feed(text[at : at + size]) for at in range(0, len(text), size)]
     return next((result for result in results if result), None)
@@ -35,12 +35,12 @@ def scanned(text: str, size: int = 1 << 20, **dialect: str) -> StrayQuote | None
 def test_first_stray_quote_is_found_in_pieces_of_any_size(
     text: str, dialect: dict[str, str], line: int | None, size: int
 ):
-    result = scanned(text, size, **dialect)
+    result = scan(text, size, **dialect)
     assert (result.line if result else None) == line
 
 
 def test_refusal_names_line_field_and_text():
-    result = scanned('id,size\n1,"a, b"\n"2",7" pipe\n')
+    result = scan('id,size\n1,"a, b"\n"2",7" pipe\n')
     assert result == StrayQuote(3, 2, '"2",7" pipe')
     refusal = result.refusal("a.csv", ("id", "size"))
     assert (refusal.code, refusal.row, refusal.column) == ("STRAY_QUOTE", 3, "size")
@@ -55,4 +55,4 @@ def test_refusal_names_line_field_and_text():
 def test_text_of_a_csv_writer_has_no_stray_quote(rows: list[list[str]], quoting: int, size: int):
     stream = io.StringIO()
     csv.writer(stream, quoting=quoting, lineterminator="\n").writerows(rows)
-    assert scanned(stream.getvalue(), size) is None
+    assert scan(stream.getvalue(), size) is None

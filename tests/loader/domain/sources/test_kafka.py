@@ -39,7 +39,7 @@ def test_a_password_cannot_add_a_setting():
 
 
 def test_user_and_password_cannot_add_another_login_module():
-    """A line end would end the quoted text in the parser of Kafka's client."""
+    """Use separators and line ends: a line end would end the quoted text in the parser of Kafka's client."""
     other_module = "x%0Apassword='p';com.example.JndiLoginModule%20required%20user.provider.url='ldap:%2F%2Fh'%20a='b"
     for user in (other_module, "a%0Db", "a%00b", "a%E2%80%A8b"):
         with pytest.raises(MetadataError) as refused:

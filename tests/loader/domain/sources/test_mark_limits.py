@@ -42,12 +42,12 @@ class Rows:
         return min(self.values, default=None)
 
     def split(self, name: str, limit: Value) -> Split:
-        kept = [value for value in self.values if value <= limit]
-        return Split(max(kept, default=None), len(self.values) - len(kept), len(self.values))
+        within = [value for value in self.values if value <= limit]
+        return Split(max(within, default=None), len(self.values) - len(within), len(self.values))
 
 
 def read(request: Reading, kind: str, *texts: str, zone: str = "UTC") -> Window:
-    """Return the window of a load that finds these values."""
+    """Return the window of a load that reads these values."""
     values = tuple(value_of(text, kind) for text in texts)
     highest = max(zip(values, texts, strict=True), default=(None, None))[1]
     return request.window(SOURCE, {"n": kind}, {"n": highest}, zone, Rows(values))
@@ -175,44 +175,44 @@ def test_a_row_in_the_future_hides_no_later_row(days: list[tuple[int, bool]], ba
         source.append(date(2999, 1, 1) if is_future else today)
         unread.add(len(source) - 1)
         at = datetime(today.year, today.month, today.day, tzinfo=UTC)
-        asked = request(mark, at=at, look_back=f"{back} days" if back else None)
-        made = asked.window(SOURCE, {"n": DAY}, {"n": str(max(source))}, "UTC", Rows(tuple(source)))
-        least = (asked.bounds(made) or {}).get("n", "0001-01-01")
+        reading = request(mark, at=at, look_back=f"{back} days" if back else None)
+        made = reading.window(SOURCE, {"n": DAY}, {"n": str(max(source))}, "UTC", Rows(tuple(source)))
+        least = (reading.bounds(made) or {}).get("n", "0001-01-01")
         unread -= {place for place in unread if source[place] >= date.fromisoformat(least)}
         mark = tuple(known for known in (advance_mark(mark[0] if mark else None, made, own=True),) if known)
         assert not unread
 
 
-# Endpoints, which name no highest value.
+# Endpoints, which return no highest value.
 
 
-def delivered(asked: Reading, *numbers: int) -> Window:
+def endpoint_window(reading: Reading, *numbers: int) -> Window:
     values = tuple(Decimal(number) for number in numbers)
-    begun = asked.begin_window(SOURCE, {"n": NUMBER})
+    begun = reading.begin_window(SOURCE, {"n": NUMBER})
     highest = {"n": str(max(values)) if values else None}
-    return finish_window(begun, "shop.orders", {"n": NUMBER}, highest, asked, Rows(values))
+    return finish_window(begun, "shop.orders", {"n": NUMBER}, highest, reading, Rows(values))
 
 
 def test_endpoint_with_a_number_ahead_is_read_from_the_mark_below_it():
-    first = after(delivered(request(), 1, 2, 3, 999_999_999))
+    first = after(endpoint_window(request(), 1, 2, 3, 999_999_999))
     assert first[0].values == {"n": "3"}
-    second = delivered(request(first), 3, 4, 999_999_999)
+    second = endpoint_window(request(first), 3, 4, 999_999_999)
     assert (second.start, second.end, second.ahead) == ({"n": "3"}, {"n": "4"}, {"n": 1})
 
 
 def test_endpoint_with_all_rows_below_the_mark_is_refused():
-    first = after(delivered(request(), 1, 50))
+    first = after(endpoint_window(request(), 1, 50))
     with pytest.raises(Refusal) as refused:
-        delivered(request(first), 1, 20)
+        endpoint_window(request(first), 1, 20)
     assert refused.value.code == "WATERMARK_BACKWARDS"
-    assert delivered(request(first, look_back=30), 20).end == {"n": "50"}
+    assert endpoint_window(request(first, look_back=30), 20).end == {"n": "50"}
 
 
 @pytest.mark.parametrize(("second", "look_back", "warned"), [((50, 60), None, 1), ((51, 60), None, 0), ((60,), 5, 1)])
 def test_endpoint_without_the_rows_of_its_mark_gets_a_warning(second, look_back, warned):
-    first = after(delivered(request(), 1, 50))
-    known = after(replace(delivered(request(first), *second), start=None))
-    asked = request(known, look_back=look_back)
-    made = delivered(asked)
+    first = after(endpoint_window(request(), 1, 50))
+    known = after(replace(endpoint_window(request(first), *second), start=None))
+    reading = request(known, look_back=look_back)
+    made = endpoint_window(reading)
     assert made.end == {"n": "60"}
-    assert len(window_warnings(made, "shop.orders", asked, is_empty=True)) == warned
+    assert len(window_warnings(made, "shop.orders", reading, is_empty=True)) == warned

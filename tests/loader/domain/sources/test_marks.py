@@ -1,4 +1,4 @@
-"""Marks of readers, windows of runs, and the rows that come of any sequence of runs, deaths and reverts."""
+"""Marks of readers, windows of runs, and the rows after any sequence of runs, deaths and reverts."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -62,7 +62,7 @@ def refused(request: Reading, highest: int) -> Refusal:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind", "kept"),
+    ("text", "kind", "expected"),
     [
         ("7", NUMBER, "7"),
         ("1E+3", NUMBER, "1000"),
@@ -75,9 +75,9 @@ def refused(request: Reading, highest: int) -> Refusal:
         (" 2024-01-01 12:00:00Z", INSTANT, "2024-01-01 12:00:00+00:00"),
     ],
 )
-def test_values_have_one_text_that_keeps_microseconds(text: str, kind: str, kept: str):
-    assert text_of(value_of(text, kind)) == kept
-    assert text_of(value_of(kept, kind)) == kept
+def test_values_have_one_text_that_keeps_microseconds(text: str, kind: str, expected: str):
+    assert text_of(value_of(text, kind)) == expected
+    assert text_of(value_of(expected, kind)) == expected
 
 
 def test_zoned_time_is_converted_to_the_zone_of_local_times():
@@ -249,7 +249,7 @@ class World:
         self.source[key] = self.clock
 
     def run(self, chosen: list[int], *, dies_after: int, full: bool = False) -> None:
-        """Read the source for some readers, and let the run die after so many of them."""
+        """Read the source for some readers; the run dies after ``dies_after`` of them."""
         marks = tuple(self.readers[number].mark for number in chosen)
         request = Reading(Intake(("n",), self.look_back), marks, full)
         made = window(request, max(self.source.values(), default=None))
@@ -260,14 +260,14 @@ class World:
             self.readers[number].take(*self.raw, own=True)
 
     def take_again(self, number: int) -> None:
-        """Load a reader from the rows in raw, whichever run wrote them (``--target-only``)."""
+        """Load a reader from the rows in raw of any run (``--target-only``)."""
         if self.raw is not None:
             self.readers[number].take(*self.raw, own=False)
 
 
 @st.composite
 def days(draw) -> tuple:
-    """Return what happens on one day: changed keys, the run's readers, when it dies, and what a user does then."""
+    """Draw the events of one day: changed keys, the run's readers, its death, and a user's action after it."""
     return (
         draw(st.lists(st.integers(0, 9), min_size=1, max_size=3)),
         draw(st.sampled_from([[0], [1], [0, 1]])),

@@ -10,7 +10,7 @@ from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.types import DataType, parse
 
 
-def proposed(*values: str | None) -> str:
+def inferred_type(*values: str | None) -> str:
     return str(infer(values, len(values))[0])
 
 
@@ -50,11 +50,11 @@ def evidence(*values: str | None) -> str:
     ],
 )
 def test_inferred_type_is_the_narrowest_without_loss(values: list[str], expected: str):
-    assert proposed(*values) == expected
+    assert inferred_type(*values) == expected
 
 
 def test_values_with_leading_zeros_are_inferred_as_string_with_evidence():
-    assert proposed("007", "12") == "string"
+    assert inferred_type("007", "12") == "string"
     assert "'007' begins with a zero" in evidence("007", "12")
 
 
@@ -69,7 +69,7 @@ def test_numbers_in_another_format_than_the_declared_one_are_inferred_as_string(
 
 
 def test_digits_too_long_for_a_number_are_inferred_as_string():
-    assert proposed("9" * 25) == "string"
+    assert inferred_type("9" * 25) == "string"
     assert "too long for a number" in evidence("9" * 25)
 
 
@@ -87,13 +87,13 @@ def test_long_values_are_cut_in_the_evidence():
 
 
 def test_column_without_values_is_inferred_as_string():
-    assert proposed(None, None) == "string"
+    assert inferred_type(None, None) == "string"
     assert evidence(None, None) == "no row of the sample has a value"
     assert infer([], 0)[1] == "the sample has no rows"
 
 
 def test_null_values_do_not_affect_the_inferred_type():
-    assert proposed("1", None, "2") == "integer"
+    assert inferred_type("1", None, "2") == "integer"
 
 
 numbers = st.one_of(

@@ -21,11 +21,11 @@ from loader.domain.sources.schema_changes import (
 from metadata.domain.types import parse
 
 
-def held(name: str, type_: str = "string", *, active: bool = True) -> ContractColumn:
+def contract_column(name: str, type_: str = "string", *, active: bool = True) -> ContractColumn:
     return ContractColumn(name, parse(type_), active)
 
 
-def seen(name: str, type_: str = "", *, declared: bool = False) -> ObservedColumn:
+def observed_column(name: str, type_: str = "", *, declared: bool = False) -> ObservedColumn:
     return ObservedColumn(name, parse(type_) if type_ else None, declared)
 
 
@@ -34,106 +34,139 @@ def changes_of(contract: list, observed: list, **how: object) -> list[tuple[str,
 
 
 def test_columns_in_another_order_are_no_change():
-    assert changes_of([held("a"), held("b")], [seen("b"), seen("a")]) == []
+    assert changes_of([contract_column("a"), contract_column("b")], [observed_column("b"), observed_column("a")]) == []
 
 
 def test_columns_with_dissimilar_names_are_gone_and_new_instead_of_renamed():
-    assert changes_of([held("id"), held("amount", "integer")], [seen("id"), seen("vip", "boolean")]) == [
+    assert changes_of(
+        [contract_column("id"), contract_column("amount", "integer")],
+        [observed_column("id"), observed_column("vip", "boolean")],
+    ) == [
         ("gone", "amount"),
         ("new", "vip"),
     ]
 
 
 def test_a_retired_column_that_is_delivered_returns():
-    assert changes_of([held("a", active=False)], [seen("a")]) == [("returning", "a")]
+    assert changes_of([contract_column("a", active=False)], [observed_column("a")]) == [("returning", "a")]
 
 
 def test_name_in_another_case_is_a_recased_column():
-    (change,) = compare_schema([held("Amount", "integer")], [seen("amount")])
+    (change,) = compare_schema([contract_column("Amount", "integer")], [observed_column("amount")])
     assert (change.kind, change.former, change.name) == ("recased", "Amount", "amount")
 
 
 def test_types_are_wider_narrower_or_incompatible():
     pairs = {"integer": "bigint", "bigint": "integer", "boolean": "date", "decimal(10,2)": "float"}
-    changes = [compare_schema([held("a", before)], [seen("a", after)])[0] for before, after in pairs.items()]
+    changes = [
+        compare_schema([contract_column("a", before)], [observed_column("a", after)])[0]
+        for before, after in pairs.items()
+    ]
     assert [change.relation for change in changes] == ["wider", "narrower", "incompatible", "incompatible"]
 
 
 def test_types_that_the_warehouse_stores_alike_are_no_change():
-    assert changes_of([held("a", "string"), held("b", "uuid")], [seen("a", "json"), seen("b", "string")]) == []
+    assert (
+        changes_of(
+            [contract_column("a", "string"), contract_column("b", "uuid")],
+            [observed_column("a", "json"), observed_column("b", "string")],
+        )
+        == []
+    )
 
 
 def test_unknown_observed_type_is_no_change():
-    assert changes_of([held("a", "integer")], [seen("a")]) == []
+    assert changes_of([contract_column("a", "integer")], [observed_column("a")]) == []
 
 
 def test_observed_type_without_limits_does_not_contradict_the_contract():
-    assert seen("a", "string").beside(parse("string(10)")).type is None
-    assert seen("a", "decimal(38,10)").beside(parse("decimal(18,2)")).type is None
-    assert seen("a", "string").beside(parse("integer")).type == parse("string")
-    assert seen("a", "decimal(20,2)").beside(parse("decimal(18,2)")).type == parse("decimal(20,2)")
+    assert observed_column("a", "string").beside(parse("string(10)")).type is None
+    assert observed_column("a", "decimal(38,10)").beside(parse("decimal(18,2)")).type is None
+    assert observed_column("a", "string").beside(parse("integer")).type == parse("string")
+    assert observed_column("a", "decimal(20,2)").beside(parse("decimal(18,2)")).type == parse("decimal(20,2)")
 
 
 def test_type_that_fits_the_contract_is_listed_but_not_in_the_fingerprint():
-    changes = compare_schema([held("a", "bigint")], [seen("a", "integer", declared=True)])
+    changes = compare_schema([contract_column("a", "bigint")], [observed_column("a", "integer", declared=True)])
     assert [change.is_held for change in changes] == [True]
     assert fingerprint(changes) == fingerprint(())
 
 
 def test_a_similar_name_of_the_same_type_is_probably_a_rename():
-    (change,) = compare_schema([held("cust_nm")], [seen("customerName", "string")])
+    (change,) = compare_schema([contract_column("cust_nm")], [observed_column("customerName", "string")])
     assert (change.kind, change.former, change.name) == ("renamed", "cust_nm", "customerName")
     assert 0.5 <= change.score <= 1
 
 
 def test_incompatible_types_are_no_rename():
-    assert changes_of([held("amount", "integer")], [seen("amount_eur", "date")]) == [
+    assert changes_of([contract_column("amount", "integer")], [observed_column("amount_eur", "date")]) == [
         ("gone", "amount"),
         ("new", "amount_eur"),
     ]
 
 
 def test_rename_matches_the_most_similar_of_several_names():
-    contract = [held("order_date", "date"), held("ship_date", "date")]
-    changes = compare_schema(contract, [seen("date_ordered", "date"), seen("ship_dt", "date")])
+    contract = [contract_column("order_date", "date"), contract_column("ship_date", "date")]
+    changes = compare_schema(contract, [observed_column("date_ordered", "date"), observed_column("ship_dt", "date")])
     assert {change.former: change.name for change in changes} == {"order_date": "date_ordered", "ship_date": "ship_dt"}
 
 
 def test_rename_score_recognizes_words_in_camel_and_snake_case():
-    assert rename_score(held("orderNo"), seen("order_no", "string")) > rename_score(held("orderNo"), seen("note"))
+    assert rename_score(contract_column("orderNo"), observed_column("order_no", "string")) > rename_score(
+        contract_column("orderNo"), observed_column("note")
+    )
 
 
 def test_ignored_columns_are_not_new():
-    assert changes_of([], [seen("a"), seen("b")], ignored={"a"}) == [("new", "b")]
+    assert changes_of([], [observed_column("a"), observed_column("b")], ignored={"a"}) == [("new", "b")]
 
 
 def test_column_missing_from_an_incomplete_sample_is_not_gone():
-    assert changes_of([held("a")], [], complete=False) == []
+    assert changes_of([contract_column("a")], [], complete=False) == []
 
 
 def test_path_into_a_delivered_column_is_not_gone():
-    assert changes_of([held("place.city"), held("place.zip")], [seen("place", "json")]) == []
+    assert (
+        changes_of([contract_column("place.city"), contract_column("place.zip")], [observed_column("place", "json")])
+        == []
+    )
 
 
 def test_inferred_types_do_not_change_the_fingerprint_and_declared_ones_do():
     def of(type_: str, *, declared: bool) -> str:
-        return fingerprint(compare_schema([], [seen("a", type_, declared=declared)]))
+        return fingerprint(compare_schema([], [observed_column("a", type_, declared=declared)]))
 
     assert of("integer", declared=False) == of("string", declared=False)
     assert of("integer", declared=True) != of("string", declared=True)
 
 
 def test_changes_already_made_by_a_user_do_not_remain():
-    contract = [held("id"), held("cust_nm"), held("amount", "integer"), held("old")]
-    observed = [seen("id"), seen("customer_nm", "string"), seen("amount", "bigint"), seen("vip", "boolean")]
+    contract = [
+        contract_column("id"),
+        contract_column("cust_nm"),
+        contract_column("amount", "integer"),
+        contract_column("old"),
+    ]
+    observed = [
+        observed_column("id"),
+        observed_column("customer_nm", "string"),
+        observed_column("amount", "bigint"),
+        observed_column("vip", "boolean"),
+    ]
     changes = compare_schema(contract, observed)
     assert remaining(changes, contract) == changes
-    edited = [held("id"), held("customer_nm"), held("amount", "bigint"), held("old", active=False), held("vip")]
+    edited = [
+        contract_column("id"),
+        contract_column("customer_nm"),
+        contract_column("amount", "bigint"),
+        contract_column("old", active=False),
+        contract_column("vip"),
+    ]
     assert remaining(changes, edited) == ()
 
 
 def test_refused_rename_splits_into_a_gone_and_a_new_column():
-    (change,) = compare_schema([held("cust_nm")], [seen("customer_name", "string")])
+    (change,) = compare_schema([contract_column("cust_nm")], [observed_column("customer_name", "string")])
     assert [(part.kind, part.name) for part in split_rename(change)] == [(GONE, "cust_nm"), (NEW, "customer_name")]
 
 
@@ -147,8 +180,8 @@ def distinct(columns: list) -> list:
     return list({column.name.lower(): column for column in columns}.values())
 
 
-CONTRACTS = st.lists(st.builds(held, NAMES, TYPES, active=st.booleans()), max_size=6).map(distinct)
-SCHEMAS = st.lists(st.builds(seen, NAMES, TYPES, declared=st.booleans()), max_size=6).map(distinct)
+CONTRACTS = st.lists(st.builds(contract_column, NAMES, TYPES, active=st.booleans()), max_size=6).map(distinct)
+SCHEMAS = st.lists(st.builds(observed_column, NAMES, TYPES, declared=st.booleans()), max_size=6).map(distinct)
 
 
 @given(CONTRACTS, SCHEMAS, st.randoms(use_true_random=False))
@@ -161,7 +194,7 @@ def test_comparison_does_not_depend_on_the_order_of_columns(contract: list, obse
 
 @given(CONTRACTS)
 def test_a_schema_like_the_contract_has_no_change(contract: list):
-    assert compare_schema(contract, [seen(c.name, str(c.type)) for c in contract if c.active]) == ()
+    assert compare_schema(contract, [observed_column(c.name, str(c.type)) for c in contract if c.active]) == ()
 
 
 @given(CONTRACTS, SCHEMAS)
@@ -183,14 +216,14 @@ def test_every_column_that_differs_is_in_a_change(contract: list, observed: list
     assert active ^ delivered <= reported_names
 
 
-@given(CONTRACTS, st.lists(st.builds(seen, NAMES, TYPES, declared=st.booleans()), max_size=6))
+@given(CONTRACTS, st.lists(st.builds(observed_column, NAMES, TYPES, declared=st.booleans()), max_size=6))
 def test_changes_other_than_clashes_never_duplicate_a_name(contract: list, observed: list):
     changes = compare_schema(contract, observed)
     added = [change.name for change in changes if change.kind in (NEW, RENAMED, "recased")]
     former = {change.former for change in changes if change.kind in (RENAMED, "recased")}
-    kept = [column.name for column in contract if column.name not in former]
+    unchanged = [column.name for column in contract if column.name not in former]
     gone = {change.name for change in changes if change.kind == GONE}
-    names = [name.lower() for name in (*added, *(name for name in kept if name not in gone))]
+    names = [name.lower() for name in (*added, *(name for name in unchanged if name not in gone))]
     assert len(names) == len(set(names))
 
 
@@ -206,24 +239,24 @@ def test_accepting_every_change_leaves_only_clashes(contract: list, observed: li
 def _accept(change: SchemaChange, columns: dict[str, ContractColumn]) -> None:
     match change.kind:
         case "gone":
-            columns[change.name] = held(change.name, change.before, active=False)
+            columns[change.name] = contract_column(change.name, change.before, active=False)
         case "renamed" | "recased":
             columns.pop(change.former)
-            columns[change.name] = held(change.name, change.after or change.before)
+            columns[change.name] = contract_column(change.name, change.after or change.before)
         case "clashing":
             pass
         case _:
-            columns[change.name] = held(change.name, change.after)
+            columns[change.name] = contract_column(change.name, change.after)
 
 
 @given(NAMES, TYPES, NAMES, TYPES, st.booleans())
 def test_a_score_is_from_0_to_1_and_a_rename_needs_compatible_types(
     name: str, type_: str, other: str, other_type: str, only: bool
 ):
-    former, now = held(name, type_), seen(other, other_type)
+    former, now = contract_column(name, type_), observed_column(other, other_type)
     score = rename_score(former, now, only_pair=only)
     assert 0 <= score <= 1
-    (retyped,) = compare_schema([held("a", type_)], [seen("a", other_type)]) or (None,)
+    (retyped,) = compare_schema([contract_column("a", type_)], [observed_column("a", other_type)]) or (None,)
     assert (score == 0) == (retyped is not None and retyped.relation == "incompatible") or score > 0
 
 

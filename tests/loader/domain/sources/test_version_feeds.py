@@ -1,4 +1,4 @@
-"""Versions of a Delta table that a feed reads: each once, and the whole table first or by hand."""
+"""Versions of a Delta table that a feed reads: each once; the whole table in the first run or on request."""
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +22,7 @@ def changes(start: int, end: int, number: int) -> FeedRange:
     return FeedRange(TABLE, ID, CHANGES, start, end, number)
 
 
-def chosen(log: FeedLog, newest: int, *, applied: int | None = None, table_id: str = ID, full: bool = False):
+def version_ranges(log: FeedLog, newest: int, *, applied: int | None = None, table_id: str = ID, full: bool = False):
     choice = choose_versions(
         "lake.item", log, TABLE, table_id, newest, applied=log.newest if applied is None else applied, full=full
     )
@@ -30,15 +30,15 @@ def chosen(log: FeedLog, newest: int, *, applied: int | None = None, table_id: s
 
 
 def test_the_first_load_reads_the_whole_table_and_later_ones_the_versions_since():
-    assert chosen(log_of(), 4) == ([(WHOLE, 0, 5, 0)], ())
-    assert chosen(log_of(whole(5, 1)), 4) == ([], ())
-    assert chosen(log_of(whole(5, 1)), 7) == ([(CHANGES, 5, 8, 0)], ())
-    assert chosen(log_of(whole(5, 1), changes(5, 8, 2)), 8) == ([(CHANGES, 8, 9, 0)], ())
+    assert version_ranges(log_of(), 4) == ([(WHOLE, 0, 5, 0)], ())
+    assert version_ranges(log_of(whole(5, 1)), 4) == ([], ())
+    assert version_ranges(log_of(whole(5, 1)), 7) == ([(CHANGES, 5, 8, 0)], ())
+    assert version_ranges(log_of(whole(5, 1), changes(5, 8, 2)), 8) == ([(CHANGES, 8, 9, 0)], ())
 
 
 def test_versions_of_a_run_that_died_before_the_history_are_read_again():
-    assert chosen(log_of(whole(5, 1), changes(5, 8, 2)), 9, applied=1) == ([(CHANGES, 5, 10, 0)], ("run-2",))
-    assert chosen(log_of(whole(5, 1)), 6, applied=0) == ([(WHOLE, 0, 7, 0)], ("run-1",))
+    assert version_ranges(log_of(whole(5, 1), changes(5, 8, 2)), 9, applied=1) == ([(CHANGES, 5, 10, 0)], ("run-2",))
+    assert version_ranges(log_of(whole(5, 1)), 6, applied=0) == ([(WHOLE, 0, 7, 0)], ("run-1",))
 
 
 @pytest.mark.parametrize(
@@ -47,19 +47,19 @@ def test_versions_of_a_run_that_died_before_the_history_are_read_again():
 def test_replaced_table_is_refused_until_a_full_load_with_later_numbers(newest, table_id, reason):
     log = log_of(whole(5, 1), changes(5, 8, 2))
     with pytest.raises(Refusal, match=reason) as refused:
-        chosen(log, newest, table_id=table_id)
+        version_ranges(log, newest, table_id=table_id)
     assert (refused.value.code, "--full" in refused.value.hint) == ("TABLE_REPLACED", True)
-    assert chosen(log, newest, table_id=table_id, full=True) == ([(WHOLE, 0, newest + 1, 8)], ())
+    assert version_ranges(log, newest, table_id=table_id, full=True) == ([(WHOLE, 0, newest + 1, 8)], ())
     after = log_of(*log.ranges, whole(newest + 1, 3, table_id))
-    assert chosen(after, newest + 2, table_id=table_id) == ([(CHANGES, newest + 1, newest + 3, 8)], ())
+    assert version_ranges(after, newest + 2, table_id=table_id) == ([(CHANGES, newest + 1, newest + 3, 8)], ())
 
 
 def test_full_load_of_an_unreplaced_table_keeps_its_numbers():
-    assert chosen(log_of(whole(5, 1), changes(5, 8, 2)), 9, full=True) == ([(WHOLE, 0, 10, 0)], ())
+    assert version_ranges(log_of(whole(5, 1), changes(5, 8, 2)), 9, full=True) == ([(WHOLE, 0, 10, 0)], ())
 
 
 def test_another_location_is_read_whole():
-    assert chosen(log_of(FeedRange("file:/elsewhere", ID, WHOLE, 0, 5, 1)), 2) == ([(WHOLE, 0, 3, 0)], ())
+    assert version_ranges(log_of(FeedRange("file:/elsewhere", ID, WHOLE, 0, 5, 1)), 2) == ([(WHOLE, 0, 3, 0)], ())
 
 
 @settings(max_examples=200)

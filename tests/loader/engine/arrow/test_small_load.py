@@ -1,4 +1,4 @@
-"""Small loads without Spark: the versions are those of the reference, and what is not plain is left to others."""
+"""Small loads without Spark: versions equal to the reference, and refusal of deliveries that are not plain."""
 
 import json
 from collections.abc import Callable
@@ -98,8 +98,8 @@ def test_small_load_compares_uuids_times_and_json_as_the_reference_engine_does(t
         assert {name: counts[name] for name in ("changed", "deleted", "unchanged")} == {
             name: expected[name] for name in ("changed", "deleted", "unchanged")
         }
-    shown = ("at", "v", "state", "opened_by", "closed_by")
-    expected_versions = [(row["id"].lower(), *(row[name] for name in shown)) for row in reference.rows()]
+    names = ("at", "v", "state", "opened_by", "closed_by")
+    expected_versions = [(row["id"].lower(), *(row[name] for name in names)) for row in reference.rows()]
     versions = [
         (row["id"].lower(), row["at"], row["v"], row["state"], row["run_id"], row["closed_by"])
         for row in warehouse.rows("history")
@@ -144,7 +144,7 @@ def test_a_column_that_older_files_lack_is_null(warehouse: Warehouse):
 
 
 def text(rows: str, columns: dict[str, str] = COLUMNS) -> Callable[[Path], dict[str, Any]]:
-    """A CSV delivery with this text."""
+    """Return a function that loads a CSV delivery with this text."""
 
     def load(folder: Path) -> dict[str, Any]:
         path = folder / "delivery.csv"
@@ -155,7 +155,7 @@ def text(rows: str, columns: dict[str, str] = COLUMNS) -> Callable[[Path], dict[
 
 
 def table(**columns: pa.Array) -> Callable[[Path], dict[str, Any]]:
-    """A Parquet delivery with these columns."""
+    """Return a function that loads a Parquet delivery with these columns."""
 
     def load(folder: Path) -> dict[str, Any]:
         path = folder / "delivery.parquet"

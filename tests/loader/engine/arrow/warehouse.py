@@ -36,7 +36,7 @@ _LIMIT = 1000
 
 
 def delivered(path: Path, columns: Mapping[str, str], required: tuple[str, ...] = ("id",)) -> Delivery:
-    """Return a delivery of one file as it lies there."""
+    """Return the delivery of one file without checks of its rows."""
     status = os.stat(path)
     files = (DeliveredFile(str(path), status.st_size, status.st_mtime_ns // 1_000_000, path.name),)
     described = tuple(Column(name, type_, name in required) for name, type_ in columns.items())
@@ -102,7 +102,7 @@ class Warehouse:
         )
 
     def load(self, rows: list[dict[str, Any]], *, at: str, run_id: str, format_name: str = "csv") -> dict[str, Any]:
-        """Deliver and load the rows, and take over the files as a commit would; return the task's result."""
+        """Deliver and load the rows, and commit the files; return the task's result."""
         result = load_small(self.small_load(self.deliver(rows, format_name), at=at, run_id=run_id))
         if "not_plain" not in result:
             self.commit(result)

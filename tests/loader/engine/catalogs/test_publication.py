@@ -21,7 +21,7 @@ ITEM, STAGE = "rawcore.rc_t_published", "stage.stg_t_published"
 
 @pytest.fixture(scope="module")
 def loaded(spark, tmp_path_factory) -> Dataset:
-    """Dataset with two rows and a history."""
+    """Return a dataset with two rows and a history."""
     dataset = Dataset(spark, tmp_path_factory.mktemp("published"), name="published")
     status, event = dataset.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01T00:00:00Z")
     assert status == "succeeded", event
@@ -57,7 +57,7 @@ def publish(
     check: bool = False,
     whole: bool = True,
 ) -> dict[str, str]:
-    """Return what publishing leaves, or what a check finds: problems by name. ``former`` names used other schemas."""
+    """Publish or check; return the problems that remain, by name. ``former`` names used other schemas."""
     wanted = tuple(wanted)
     schemas = tuple(sorted({name.name.partition(".")[0] for name in (*wanted, *former)}))
     manifest = PublishManifest(wanted, schemas, mark_of(dataset.warehouse), address, check, whole)
@@ -97,17 +97,17 @@ def test_names_are_published_read_renamed_and_repaired(loaded: Dataset, address:
     only = narrowed(renamed, {loaded.raw_state.key})
     assert publish(loaded, address, only, whole=False) == {}
     assert count(loaded, prefix + STAGE) == 2
-    # A view without the warehouse's mark is somebody else's, unless the catalog is the runner's own.
-    left = {} if address == "embedded" else {current: "foreign"}
-    assert publish(loaded, address, renamed) == left
+    # A view without the warehouse's mark is foreign, unless the catalog is the embedded one.
+    problems = {} if address == "embedded" else {current: "foreign"}
+    assert publish(loaded, address, renamed) == problems
 
 
 def test_a_foreign_table_keeps_its_name_and_no_view_reads_it(loaded: Dataset, tmp_path):
     wanted, raw = names(loaded, "taken_"), "taken_raw.raw_t_published"
     loaded.spark.sql("CREATE SCHEMA taken_raw")
     loaded.spark.sql(f"CREATE TABLE {raw} USING delta LOCATION '{tmp_path}/foreign' AS SELECT 'not ours' AS text")
-    left = publish(loaded, "spark:spark_catalog", wanted)
-    assert left == {raw: "foreign", f"taken_{STAGE}": "failed"}
+    problems = publish(loaded, "spark:spark_catalog", wanted)
+    assert problems == {raw: "foreign", f"taken_{STAGE}": "failed"}
     assert [row.text for row in loaded.spark.table(raw).collect()] == ["not ours"]
 
 
@@ -123,8 +123,8 @@ def test_names_that_a_catalog_cannot_hold_are_reported_as_unsupported(loaded: Da
     wanted = names(loaded, "")
     loaded.spark.sql("CREATE SCHEMA `database`.rawcore")
     loaded.spark.sql(f"CREATE TABLE `database`.{ITEM} (a INT)")
-    left = publish(loaded, "spark:database", wanted)
-    assert left == {name.name: "unsupported" for name in wanted} | {ITEM: "foreign"}
+    problems = publish(loaded, "spark:database", wanted)
+    assert problems == {name.name: "unsupported" for name in wanted} | {ITEM: "foreign"}
 
 
 @pytest.mark.parametrize(

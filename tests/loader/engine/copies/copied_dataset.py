@@ -16,7 +16,7 @@ from tests.loader.histories import Kept
 
 @dataclass
 class Copied(Kept):
-    """``Kept`` with copies; the worker's memory of each is in ``made``: table and shape by the copy's key."""
+    """``Kept`` with copies; ``made`` has the worker's state of each copy by its key: table and shape."""
 
     made: dict[str, tuple[str, str]] = field(default_factory=dict)
 

@@ -71,7 +71,7 @@ def change(file: Path, statements: str) -> None:
         connection.execute(statements)
 
 
-def written(copy: DuckDbCopy) -> Content:
+def write_copy(copy: DuckDbCopy) -> Content:
     """Write the new file from a folder of Parquet files, as Spark writes one, and put it in place."""
     beside, parquet = (copy.file.with_name(f".beside.{kind}") for kind in ("duckdb", "parquet"))
     parquet.mkdir()
@@ -118,7 +118,7 @@ def test_file_inside_of_a_delta_table_is_refused(file: Path, exists: bool):
 
 def test_views_of_others_are_carried_over(file: Path, secret: Path):
     change(file, f"CREATE VIEW other AS FROM read_csv('{secret}'); CREATE VIEW own AS FROM mart.item")
-    assert written(copy_of(file)).row_count == 1
+    assert write_copy(copy_of(file)).row_count == 1
     with duckdb.connect(str(file), read_only=True) as connection:
         assert connection.execute("FROM own").fetchall() == [(1,)]
         assert connection.execute("FROM other").fetchall() == [(1,)]

@@ -40,7 +40,7 @@ def copy_of(file: Path, table: str, former: str = "") -> DuckDbCopy:
     return DuckDbCopy(None, target, Rows(), lambda phase: None)
 
 
-def written(folder: Path, copy: DuckDbCopy) -> None:
+def write_copy(folder: Path, copy: DuckDbCopy) -> None:
     """Write the new file and put it in the place of the former one."""
     parquet, beside = folder / "parquet", folder / "beside.duckdb"
     parquet.mkdir(exist_ok=True)
@@ -53,7 +53,7 @@ def written(folder: Path, copy: DuckDbCopy) -> None:
 def test_names_that_need_quotes_are_kept(tmp_path):
     table = f'mart.order "{"t" * 120}"'
     copy = copy_of(tmp_path / "b 'i.duckdb", table)
-    written(tmp_path, copy)
+    write_copy(tmp_path, copy)
     assert copy_of(copy.file, table).check().message.endswith("has other columns than described")  # it has no shape yet
     with duckdb.connect(str(copy.file)) as connection:
         result = connection.execute(f'SELECT * FROM mart."order ""{"t" * 120}""" ORDER BY 1 DESC LIMIT 1')
@@ -72,12 +72,12 @@ def test_table_of_others_whose_name_differs_in_case_is_not_touched(tmp_path):
 
 def test_names_that_differ_in_the_case_of_other_letters_than_ascii_are_of_two_tables(tmp_path):
     file = tmp_path / "bi.duckdb"
-    written(tmp_path, copy_of(file, "mart.Ärger"))
+    write_copy(tmp_path, copy_of(file, "mart.Ärger"))
     with duckdb.connect(str(file)) as connection:
         connection.execute('CREATE TABLE mart."ÖL" AS SELECT 7 AS x')
     assert copy_of(file, "mart.öl").check().code == "COPY_BEHIND"
     for name in ("mart.öl", "mart.ärger", "mart.ÄrGER"):
-        written(tmp_path, copy_of(file, name))
+        write_copy(tmp_path, copy_of(file, name))
     with duckdb.connect(str(file)) as connection:
         assert connection.execute('SELECT x FROM mart."ÖL"').fetchall() == [(7,)]
         names = connection.execute("SELECT table_name FROM elevata_copies").fetchall()
@@ -86,10 +86,10 @@ def test_names_that_differ_in_the_case_of_other_letters_than_ascii_are_of_two_ta
 
 def test_copy_whose_name_changes_in_case_only_has_one_table_and_row(tmp_path):
     file = tmp_path / "bi.duckdb"
-    written(tmp_path, copy_of(file, "mart.item"))
+    write_copy(tmp_path, copy_of(file, "mart.item"))
     renamed = copy_of(file, "mart.Item", former="mart.item")
     assert renamed.check().code == "COPY_BEHIND"
-    written(tmp_path, renamed)
+    write_copy(tmp_path, renamed)
     with duckdb.connect(str(file)) as connection:
         tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'mart'"
         assert connection.execute(tables).fetchall() == [("Item",)]

@@ -21,7 +21,7 @@ def rows_of(count: int, value: str = "a") -> list[dict]:
     return [{"id": n, "v": value} for n in range(count)]
 
 
-def asked(file: Path, query: str) -> list[tuple]:
+def query_rows(file: Path, query: str) -> list[tuple]:
     with duckdb.connect(str(file), read_only=True) as connection:
         return connection.execute(query).fetchall()
 
@@ -33,9 +33,9 @@ def test_duckdb_file_is_replaced_and_keeps_other_tables(spark, tmp_path):
     to_file = {"kind": DUCKDB, "location": str(file)}
     assert item.copy(item.target(**to_file))["status"] == "copied"
     version = item.table(item.rawcore_spec).version()
-    assert asked(file, "SELECT id, v FROM mart.item ORDER BY id") == [(0, "a"), (1, "a"), (2, "a")]
+    assert query_rows(file, "SELECT id, v FROM mart.item ORDER BY id") == [(0, "a"), (1, "a"), (2, "a")]
     registered = "SELECT table_name, environment, dataset, version, row_count FROM elevata_copies"
-    assert asked(file, registered) == [("mart.item", "dev", item.state.qualified_name, version, 3)]
+    assert query_rows(file, registered) == [("mart.item", "dev", item.state.qualified_name, version, 3)]
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE mine AS SELECT 7 AS x; CREATE VIEW over AS SELECT count(*) FROM mart.item")
     item.load(rows_of(4, "b"), at=DAY[1])
@@ -44,15 +44,15 @@ def test_duckdb_file_is_replaced_and_keeps_other_tables(spark, tmp_path):
     assert item.copy(item.target(**to_file))["row_count"] == 4
     assert reader.execute("SELECT count(*) FROM mart.item").fetchall() == [(3,)]
     reader.close()
-    assert asked(file, "SELECT x FROM mine") == [(7,)]
-    assert asked(file, "FROM over") == [(4,)]
+    assert query_rows(file, "SELECT x FROM mine") == [(7,)]
+    assert query_rows(file, "FROM over") == [(4,)]
     assert item.copy(item.target(**to_file), verify=True)["status"] == "unchanged"
     with duckdb.connect(str(file)) as connection:
         connection.execute("DELETE FROM mart.item WHERE id = 0")
     assert item.copy(item.target(**to_file), check=True)["error"]["code"] == "COPY_DIFFERS"
     renamed = item.target(**to_file, table="bi.things")
     assert item.copy(renamed)["status"] == "copied"
-    tables = asked(file, "SELECT table_schema || '.' || table_name FROM information_schema.tables ORDER BY 1")
+    tables = query_rows(file, "SELECT table_schema || '.' || table_name FROM information_schema.tables ORDER BY 1")
     assert [name for (name,) in tables] == ["bi.things", "main.elevata_copies", "main.mine", "main.over"]
     assert [each.name for each in file.parent.iterdir()] == ["bi.duckdb"]
 
@@ -77,7 +77,7 @@ def test_duckdb_file_of_others_or_in_use_is_not_touched(spark, tmp_path, monkeyp
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", full)
         assert item.copy(item.target(DUCKDB, location=str(own)))["error"]["code"] == "NO_SPACE"
-    assert asked(own, "SELECT count(*) FROM mart.item") == [(3,)]
+    assert query_rows(own, "SELECT count(*) FROM mart.item") == [(3,)]
     assert item.copy(item.target(DUCKDB, location=str(own)))["row_count"] == 4
 
 
@@ -124,7 +124,7 @@ def test_folder_above_a_copy_that_may_not_be_read_is_no_table(spark, tmp_path, m
     path_of = DeltaCopy._path
 
     class WithRightsBelow:
-        """File system that refuses to be asked for the log of a table above a folder."""
+        """File system that denies access to the log of a table above a folder."""
 
         def __init__(self, files):
             self._files = files

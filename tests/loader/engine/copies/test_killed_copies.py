@@ -103,7 +103,7 @@ def content(database: psycopg.Connection) -> tuple[int, str, int]:
     return count, str(checksum), version
 
 
-def left_over(database: psycopg.Connection) -> list[str]:
+def leftover_tables(database: psycopg.Connection) -> list[str]:
     query = "SELECT relname FROM pg_catalog.pg_class WHERE starts_with(relname, %s)"
     rows = [name for (name,) in database.execute(query, [BESIDE]).fetchall()]
     indexes = database.execute("SELECT count(*) FROM pg_indexes WHERE tablename = 'item'").fetchone()
@@ -128,14 +128,14 @@ def test_copies_killed_at_random_moments_leave_the_old_or_the_new_rows(spark, tm
         copying.wait_for(phase)
         time.sleep(random.uniform(0, seconds[phase]))
         copying.kill()
-        found = content(database)
+        rows = content(database)
         result = item.copy(item.target(mode=mode))
         new = content(database)
-        assert result["status"] == ("unchanged" if found == new else "copied"), result
-        assert found in (old, new), (phase, old, found, new)
+        assert result["status"] == ("unchanged" if rows == new else "copied"), result
+        assert rows in (old, new), (phase, old, rows, new)
         assert new[0] == ROWS + number
-        assert left_over(database) == []
-        outcomes[f"{mode}, {phase}", "new" if found == new else "old"] += 1
+        assert leftover_tables(database) == []
+        outcomes[f"{mode}, {phase}", "new" if rows == new else "old"] += 1
     print(f"{KILLS} kills: {dict(outcomes)}")
 
 

@@ -1,4 +1,4 @@
-"""Swap of a copy's table in PostgreSQL: what others defined on the table, and tables of other owners."""
+"""Swap of a copy's table in PostgreSQL: objects of other users on the table, and tables of other owners."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,7 +24,7 @@ OWNERS = ("reader", "stranger", "copier")
 
 @pytest.fixture
 def database() -> Iterator[psycopg.Connection]:
-    """Connection of an administrator; roles of this test own nothing outside of the schema ``mart``."""
+    """Yield an administrator's connection; roles of this test own nothing outside of the schema ``mart``."""
     with own_schema("mart") as connection:
         for role in OWNERS:
             with suppress(psycopg.errors.DuplicateObject):
@@ -107,7 +107,7 @@ def copy_of(connection: psycopg.Connection, rows: Rows | None = None) -> Postgre
     return PostgresCopy(session, Plain(connection), target, rows or Rows(), lambda _: None)  # type: ignore[arg-type]
 
 
-def made(connection: psycopg.Connection, rows: Rows | None = None) -> list[str]:
+def make_copy(connection: psycopg.Connection, rows: Rows | None = None) -> list[str]:
     """Make a copy without rows; return its warnings."""
     copy = copy_of(connection, rows)
     copy._prepare()
@@ -121,12 +121,12 @@ def made(connection: psycopg.Connection, rows: Rows | None = None) -> list[str]:
 
 
 def test_row_security_of_a_copy_is_kept(database, copier):
-    made(copier)
+    make_copy(copier)
     database.execute(
         "GRANT SELECT ON mart.item TO reader; ALTER TABLE mart.item ENABLE ROW LEVEL SECURITY;"
         "CREATE POLICY own ON mart.item AS RESTRICTIVE FOR SELECT TO reader, PUBLIC USING (v = current_user)"
     )
-    assert made(copier) == []
+    assert make_copy(copier) == []
     query = "SELECT roles, cmd, permissive, qual FROM pg_policies WHERE tablename = 'item'"
     assert database.execute(query).fetchall() == [(["public"], "SELECT", "RESTRICTIVE", "(v = CURRENT_USER)")]
     query = "SELECT relrowsecurity, relforcerowsecurity FROM pg_class WHERE oid = 'mart.item'::regclass"
@@ -134,10 +134,10 @@ def test_row_security_of_a_copy_is_kept(database, copier):
 
 
 def test_row_security_that_does_not_fit_blocks_the_copy(database, copier):
-    made(copier)
+    make_copy(copier)
     database.execute("CREATE POLICY own ON mart.item USING (v = 'a'); ALTER TABLE mart.item ENABLE ROW LEVEL SECURITY")
     with pytest.raises(Refusal) as refused:
-        made(copier, Rows(names=("id",)))
+        make_copy(copier, Rows(names=("id",)))
     copier.rollback()
     assert refused.value.code == "COPY_BLOCKED"
     assert database.execute("SELECT count(*) FROM pg_policies WHERE tablename = 'item'").fetchone() == (1,)
@@ -145,10 +145,10 @@ def test_row_security_that_does_not_fit_blocks_the_copy(database, copier):
 
 def test_row_security_that_hides_rows_from_the_user_of_copies_blocks_the_copy(database, copier):
     copier.execute(_SESSION)
-    made(copier)
+    make_copy(copier)
     database.execute("INSERT INTO mart.item VALUES ('1', 'a'); CREATE POLICY own ON mart.item USING (v = 'b')")
     database.execute("ALTER TABLE mart.item ENABLE ROW LEVEL SECURITY; ALTER TABLE mart.item FORCE ROW LEVEL SECURITY")
-    for work in (lambda: copy_of(copier).check(), lambda: made(copier)):
+    for work in (lambda: copy_of(copier).check(), lambda: make_copy(copier)):
         with pytest.raises(Refusal, match="row security of mart.item applies to the user of copies") as refused:
             work()
         copier.rollback()
@@ -158,14 +158,14 @@ def test_row_security_that_hides_rows_from_the_user_of_copies_blocks_the_copy(da
     copier.rollback()
     database.execute("ALTER ROLE copier BYPASSRLS")
     assert copy_of(copier).content("mart.item").row_count == 1
-    assert made(copier) == []
+    assert make_copy(copier) == []
     query = "SELECT relrowsecurity, relforcerowsecurity FROM pg_class WHERE oid = 'mart.item'::regclass"
     assert database.execute(query).fetchone() == (True, True)
 
 
-def test_default_privileges_give_nobody_more_than_the_former_table(database, copier):
+def test_default_privileges_add_no_grants_to_a_replaced_table(database, copier):
     database.execute("ALTER DEFAULT PRIVILEGES FOR ROLE copier IN SCHEMA mart GRANT SELECT ON TABLES TO reader")
-    made(copier)
+    make_copy(copier)
     may_read = "SELECT has_table_privilege('reader', 'mart.item', 'SELECT')"
     assert database.execute(may_read).fetchone() == (True,)
     database.execute("REVOKE SELECT ON mart.item FROM reader")
@@ -173,23 +173,23 @@ def test_default_privileges_give_nobody_more_than_the_former_table(database, cop
     copy._prepare()
     beside = f"SELECT has_table_privilege('reader', '{copy.beside}', 'SELECT')"
     assert database.execute(beside).fetchone() == (False,)
-    made(copier)
+    make_copy(copier)
     assert database.execute(may_read).fetchone() == (False,)
 
 
-def test_default_privileges_give_nobody_more_than_the_former_view(database, copier):
-    made(copier)
+def test_default_privileges_add_no_grants_to_a_replaced_view(database, copier):
+    make_copy(copier)
     database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; ALTER VIEW mart.own OWNER TO copier")
     database.execute("GRANT SELECT ON mart.own TO stranger")
     database.execute("ALTER DEFAULT PRIVILEGES FOR ROLE copier IN SCHEMA mart GRANT SELECT ON TABLES TO reader")
-    assert made(copier) == []
+    assert make_copy(copier) == []
     may_read = "SELECT has_table_privilege('reader', 'mart.own', 'SELECT'), "
     may_read += "has_table_privilege('stranger', 'mart.own', 'SELECT')"
     assert database.execute(may_read).fetchone() == (False, True)
 
 
 def test_grant_of_a_view_that_is_left_out_is_named(database, copier):
-    made(copier)
+    make_copy(copier)
     database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; ALTER VIEW mart.own OWNER TO copier")
     database.execute("COMMENT ON COLUMN mart.own.v IS 'value'")
     copy = copy_of(copier)
@@ -225,21 +225,21 @@ def test_objects_whose_names_need_quotes_are_created_again(database):
 
 
 def test_trigger_that_is_left_out_is_named(database, copier):
-    made(copier)
+    make_copy(copier)
     database.execute(
         "CREATE FUNCTION mart.nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';"
         "CREATE TRIGGER seen BEFORE INSERT ON mart.item FOR EACH ROW EXECUTE FUNCTION mart.nothing()"
     )
-    assert made(copier) == ["of mart.item the trigger seen was left out"]
+    assert make_copy(copier) == ["of mart.item the trigger seen was left out"]
 
 
 def test_view_whose_owner_may_not_own_it_any_more_is_dropped(database, copier):
     database.execute("GRANT reader TO copier; GRANT ALL ON SCHEMA mart TO reader")
-    made(copier)
+    make_copy(copier)
     database.execute("GRANT SELECT ON mart.item TO reader; SET ROLE reader")
     database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; RESET ROLE")
     database.execute("REVOKE CREATE ON SCHEMA mart FROM reader")
-    assert made(copier) == ["the view mart.own was dropped, which reader may not own any more"]
+    assert make_copy(copier) == ["the view mart.own was dropped, which reader may not own any more"]
     assert database.execute("SELECT to_regclass('mart.own')").fetchone() == (None,)
 
 
@@ -254,7 +254,7 @@ def test_register_of_another_owner_is_refused(database, copier):
 
 
 def test_table_of_another_owner_with_the_row_of_a_copy_is_not_touched(database, copier):
-    made(copier)
+    make_copy(copier)
     database.execute("ALTER TABLE mart.item OWNER TO stranger")
     database.execute("GRANT ALL ON mart.item TO copier")
     with pytest.raises(Refusal) as refused:
@@ -262,11 +262,11 @@ def test_table_of_another_owner_with_the_row_of_a_copy_is_not_touched(database, 
     assert refused.value.code == "COPY_FOREIGN"
 
 
-def test_comment_of_a_view_is_text_whatever_the_settings_of_the_server(database, copier):
+def test_comment_of_a_view_is_text_with_any_server_setting(database, copier):
     copier.execute("SET standard_conforming_strings = off")
     copier.execute(_SESSION)
-    made(copier)
+    make_copy(copier)
     database.execute("CREATE VIEW mart.own AS SELECT * FROM mart.item; ALTER VIEW mart.own OWNER TO copier")
     database.execute(r"COMMENT ON VIEW mart.own IS 'a\'")
-    assert made(copier) == []
+    assert make_copy(copier) == []
     assert database.execute("SELECT obj_description('mart.own'::regclass)").fetchone() == ("a\\",)

@@ -102,16 +102,16 @@ def test_dated_rows_with_the_same_values_open_no_version(spark, tmp_path, late):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("small_rows", [0, 50_000], ids=["general load", "small load"])
-@pytest.mark.parametrize(("policy", "kept"), [({}, LOWER), ({"deletes": "tombstone"}, UPPER)])
-def test_returned_key_keeps_its_first_spelling_only_with_tombstones(spark, tmp_path, policy, kept, small_rows):
+@pytest.mark.parametrize(("policy", "expected"), [({}, LOWER), ({"deletes": "tombstone"}, UPPER)])
+def test_returned_key_keeps_its_first_spelling_only_with_tombstones(spark, tmp_path, policy, expected, small_rows):
     item, other = dataset(spark, tmp_path, policy), FIRST | {"id": OTHER}
     for rows, day in (([FIRST, other], 0), ([other], 1), ([AGAIN, other], 2)):
         status, event = item.load(rows, at=DAY[day], small_rows=small_rows)
         assert status == "succeeded"
     assert event["counts"]["unchanged"] == 1
     versions = [row for row in item.history() if row["id"].lower() == LOWER]
-    assert [row["id"] for row in versions] == [UPPER] * (len(versions) - 1) + [kept]
-    assert [row["id"] for row in item.current() if row["id"].lower() == LOWER] == [kept]
+    assert [row["id"] for row in versions] == [UPPER] * (len(versions) - 1) + [expected]
+    assert [row["id"] for row in item.current() if row["id"].lower() == LOWER] == [expected]
     assert findings(item) == {}
 
 

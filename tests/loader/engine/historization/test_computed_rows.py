@@ -16,7 +16,7 @@ COLUMNS = {"id": "integer", "v": "string", "w": "string", "b": "binary", "x": "f
 
 @pytest.fixture
 def item(spark, tmp_path):
-    """Row 1 was synced and opened at T1, row 2 at T2, row 3 was deleted."""
+    """Return a dataset whose row 1 was synced and opened at T1, row 2 at T2, and whose row 3 was deleted."""
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=POLICY)
     item.prepare()
     rows = item.folder / "rows.csv"

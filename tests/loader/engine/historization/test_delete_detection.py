@@ -1,7 +1,6 @@
 """Deltas whose run also finds the keys that the source deleted, from the source to the history.
 
-The engine does what the reference does with the evidence (test_policies.py); tests/loader/reference/test_detection.py
-has the rules.
+test_policies.py compares the engine with the reference; tests/loader/reference/test_detection.py has the rules.
 """
 
 import json
@@ -36,7 +35,7 @@ def lake(spark, tmp_path):
     return make
 
 
-def deleted(item: Lake) -> list[tuple]:
+def deleted_versions(item: Lake) -> list[tuple]:
     return [(row["id"], row["ended"], row["closed_by"]) for row in item.history() if row["state"] == "deleted"]
 
 
@@ -56,7 +55,7 @@ def test_window_detection_closes_absent_keys_of_the_window_and_keeps_older_keys(
     item.delete(1, 2, 3)
     item.run(2, (5, "e", 10))
     assert item.status == "succeeded", item.events
-    assert (item.kept(), deleted(item)) == (
+    assert (item.current_values(), deleted_versions(item)) == (
         [(1, "a"), (4, "d"), (5, "e")],
         [(2, DAY[2], "run-2"), (3, DAY[2], "run-2")],
     )
@@ -65,7 +64,7 @@ def test_window_detection_closes_absent_keys_of_the_window_and_keeps_older_keys(
         *(2, 1, 1, 2, 2, 1, 3),
     ]
     item.run(3, (2, "B", 11), full=True)
-    assert (item.kept(), item.of_rawcore()["counts"]["reappeared"]) == ([(2, "B"), (4, "d"), (5, "e")], 1)
+    assert (item.current_values(), item.of_rawcore()["counts"]["reappeared"]) == ([(2, "B"), (4, "d"), (5, "e")], 1)
 
 
 @pytest.mark.nightly
@@ -74,7 +73,7 @@ def test_window_detection_deletes_rows_of_a_dataset_without_history(lake):
     item.run(1, (1, "a", 1), (2, "b", 8), (3, "c", 9))
     item.delete(2)
     item.run(2, (3, "C", 10))
-    assert item.kept() == [(1, "a"), (3, "C")]
+    assert item.current_values() == [(1, "a"), (3, "C")]
 
 
 @pytest.mark.nightly
@@ -85,7 +84,7 @@ def test_a_key_list_closes_keys_of_any_age_in_the_commit_of_the_delta(lake):
     item.delete(1)
     event = item.run(2, (3, "C", 10))
     assert (event["counts"]["rows"], event["counts"]["keys"]) == (1, 2)
-    assert (item.kept(), deleted(item)) == ([(2, "b"), (3, "C")], [(1, DAY[2], "run-2")])
+    assert (item.current_values(), deleted_versions(item)) == ([(2, "b"), (3, "C")], [(1, DAY[2], "run-2")])
     assert item.table(item.history_spec).version() == before + 1
     assert (item.mark(), len(key_lists(item))) == ("10", 1)
 
@@ -97,10 +96,15 @@ def test_empty_key_list_is_refused_unless_the_run_allows_it(lake):
     item.delete(1)
     item.run(2)
     error = item.of_rawcore()["error"]
-    assert (item.status, error["code"], item.kept(), item.mark()) == ("failed", "EMPTY_SNAPSHOT", [(1, "a")], "1")
+    assert (item.status, error["code"], item.current_values(), item.mark()) == (
+        "failed",
+        "EMPTY_SNAPSHOT",
+        [(1, "a")],
+        "1",
+    )
     assert "the key list is empty" in error["message"]
     item.run(3, allow_empty=True)
-    assert (item.status, item.kept()) == ("succeeded", [])
+    assert (item.status, item.current_values()) == ("succeeded", [])
 
 
 BOUNDARIES = {
@@ -120,9 +124,9 @@ def test_a_run_that_dies_moves_no_mark_and_closes_no_key(lake, monkeypatch, boun
     with monkeypatch.context() as broken:
         broken.setattr(*BOUNDARIES[boundary], lambda *_, **__: (_ for _ in ()).throw(RuntimeError("killed")))
         item.run(2, (2, "B", 3))
-    assert (item.status, item.mark(), item.kept()) == ("failed", "2", [(1, "a"), (2, "b")])
+    assert (item.status, item.mark(), item.current_values()) == ("failed", "2", [(1, "a"), (2, "b")])
     item.run(3)
-    assert (item.mark(), item.kept(), len(key_lists(item))) == ("3", [(2, "B")], 1)
+    assert (item.mark(), item.current_values(), len(key_lists(item))) == ("3", [(2, "B")], 1)
 
 
 @pytest.mark.parametrize(

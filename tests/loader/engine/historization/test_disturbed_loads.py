@@ -23,7 +23,7 @@ from tests.loader.harness import Dataset, finished
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
-# A sequence costs some 4 s a step: one by day, which has a disturbance of each place; many at night.
+# A step takes some 4 s: one sequence by day, with a disturbance at each place, and many at night.
 EXAMPLES = int(os.environ.get("ELEVATA_DISTURBED_EXAMPLES", "0"))
 KEYS = range(1, 6)
 BEFORE_HISTORY, BEFORE_RAWCORE = (
@@ -88,7 +88,7 @@ class World:
             self.foreign(f"DELETE FROM {{table}} WHERE id = {key} AND version_ended_at IS NULL")
             self.model.delete(key)
         elif deed == "delete rawcore":
-            # The engine compares with the history: what is wrong in rawcore alone is found by check_history.
+            # The engine compares with the history; only check_history detects errors in rawcore alone.
             self.foreign("DELETE FROM {table} WHERE false", "rawcore_spec")
         elif deed == "compact":
             self.foreign("OPTIMIZE {table}")
@@ -102,19 +102,19 @@ class World:
         elif deed == "restore" and self.model.left:
             version = min(self.model.left)
             self.foreign(f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
-            self.model.versions, held = deepcopy(self.model.left[version])
-            if self.applied is not None and held < self.applied:
+            self.model.versions, newest = deepcopy(self.model.left[version])
+            if self.applied is not None and newest < self.applied:
                 self.expect_refusal("TABLE_BEHIND")
-                self.accept(held)
+                self.accept(newest)
 
-    def accept(self, held: int) -> None:
+    def accept(self, newest: int) -> None:
         self.item.sequence += 1
         run = f"accept-{self.item.sequence}"
         manifest = self.item.manifest(Path("none"), at=self.at, run_id=run)
         context = MaintenanceContext.of(self.item.spark, self.item.warehouse, run, lambda _: None)
         accept(context, AcceptManifest(run, manifest.rawcore[0]))
-        assert context.tables[self.item.history_spec.qualified_name]["held"] == held
-        self.applied = held
+        assert context.tables[self.item.history_spec.qualified_name]["held"] == newest
+        self.applied = newest
 
     # --- loads --------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ def values(rows: list[dict]) -> list[tuple]:
 
 @pytest.fixture(params=["rewritten", "marked"])
 def size(request, monkeypatch):
-    """Treat the tables as small ones, which are written anew, or as large ones, whose rows are marked."""
+    """Treat the tables as small ones, which are rewritten, or as large ones, whose rows get deletion vectors."""
     if request.param == "marked":
         for module in (batches, difference):
             monkeypatch.setattr(module, "REWRITE_UP_TO_ROWS", 0)
@@ -73,9 +73,9 @@ def test_a_flagged_row_ends_its_key_and_opens_no_version(spark, tmp_path, more):
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=policy)
     counts = load_all(item)
     expected = reference(policy)
-    shown = [(r["id"], r["v"], r["state"], r["opened_by"], r["closed_by"]) for r in expected.rows()]
+    expected_versions = [(r["id"], r["v"], r["state"], r["opened_by"], r["closed_by"]) for r in expected.rows()]
     versions = [(r["id"], r["v"], r["state"], r["opened_by"], r["closed_by"]) for r in item.history()]
-    assert sorted(versions, key=str) == sorted(shown, key=str)
+    assert sorted(versions, key=str) == sorted(expected_versions, key=str)
     assert values(item.current()) == values(expected.current())
     assert [entry["deleted"] for entry in counts] == [0, 1, 0, 1]
     assert [entry["unchanged"] for entry in counts] == [0, 1, 2, 1]

@@ -42,7 +42,7 @@ def any_text(rng: random.Random) -> str:
 def any_decimal(rng: random.Random, precision: int, scale: int) -> Decimal:
     digits = rng.randint(0, precision)
     unscaled = rng.randint(-(10**digits) + 1, 10**digits - 1) if digits else 0
-    if rng.random() < 0.3:  # trailing zeros are what decimals get wrong
+    if rng.random() < 0.3:  # encodings of decimals are prone to errors with trailing zeros
         unscaled -= unscaled % 10 ** rng.randint(0, scale + 1)
         unscaled = max(unscaled, -(10**precision) + 1)
     sign, digits = int(unscaled < 0), tuple(int(digit) for digit in str(abs(unscaled)))
@@ -128,7 +128,7 @@ def spark_type(value: object) -> T.DataType:
 
 @pytest.mark.core
 def test_spark_produces_the_golden_texts_and_digests(spark):
-    """The values are in a frame, since a literal would be folded by other code."""
+    """Check the values in a frame, since Spark would fold literals by other code."""
     values = [value.replace(tzinfo=UTC) if naive(value) else value for value, _ in CANONICAL]
     schema = T.StructType([T.StructField(f"c{n}", spark_type(value)) for n, value in enumerate(values)])
     frame = spark.createDataFrame([tuple(values)], schema)

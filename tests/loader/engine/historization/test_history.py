@@ -173,7 +173,7 @@ def test_a_snapshot_of_dated_rows_that_lacks_many_keys_stops_until_the_run_allow
 
 
 @pytest.mark.core
-def test_a_refused_delivery_writes_nothing_and_skips_what_depends_on_it(item):
+def test_refused_delivery_writes_nothing_and_skips_dependent_datasets(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]))
     before = [item.table(table).version() for table in item.tables()]
     status, event = item.load([{"id": 1, "v": "a"}, {"id": 1, "v": "b"}], at=DAY[1])
@@ -185,11 +185,11 @@ def test_a_refused_delivery_writes_nothing_and_skips_what_depends_on_it(item):
 def test_a_canceled_run_writes_nothing(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]))
     before = [item.table(table).version() for table in item.tables()]
-    asked = threading.Event()
-    asked.set()
+    has_asked = threading.Event()
+    has_asked.set()
     item.sequence += 1
     manifest = item.manifest(item.deliver([{"id": 2, "v": "b"}]), at=DAY[1], run_id="run-2")
-    status, events = item.attempt(manifest, canceled=asked)
+    status, events = item.attempt(manifest, canceled=has_asked)
     assert status == "canceled"
     assert {e["status"] for e in events if e["event"] == "dataset_finished"} == {"canceled"}
     assert [item.table(table).version() for table in item.tables()] == before

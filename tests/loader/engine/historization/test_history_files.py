@@ -39,7 +39,7 @@ def csv(item, name: str, *lines: str, packed: bool = False):
 HEADER = "id,v,n,_fivetran_start,_fivetran_end,_fivetran_active,_fivetran_synced"
 
 
-def first(item, packed: bool = False):
+def first_file(item, packed: bool = False):
     return csv(
         item,
         "first",
@@ -52,7 +52,7 @@ def first(item, packed: bool = False):
     )
 
 
-def shown(item):
+def version_rows(item):
     frame = item.table(item.history_spec).frame()
     rows = frame.selectExpr(
         "id", "v", "n", "CAST(_fivetran_start AS STRING) s", "CAST(_fivetran_end AS STRING) e", "_fivetran_active a"
@@ -65,9 +65,9 @@ def shown(item):
 def test_csv_batch_files_write_the_expected_history(spark, item, packed):
     before = held_in_memory(spark)
     how = {"compression": "zstd"} if packed else {}
-    status, event = item.batch(at=T1, upsert=[first(item, packed)], **how)
+    status, event = item.batch(at=T1, upsert=[first_file(item, packed)], **how)
     assert (status, event.get("error")) == ("succeeded", None)
-    assert shown(item) == [
+    assert version_rows(item) == [
         (1, 'a, "b"\nc', "1.50", "2024-01-01", "9999-12-31", True),
         (2, None, None, "2024-01-01", "9999-12-31", True),
         (3, "", "3.00", "2024-01-01", "9999-12-31", True),
@@ -77,7 +77,7 @@ def test_csv_batch_files_write_the_expected_history(spark, item, packed):
     delete = csv(item, "d", "id,_fivetran_end", f"3,{T3}", packed=packed)
     status, event = item.batch(at=T3, earliest_start=[earliest], update=[update], delete=[delete], **how)
     assert (status, event["counts"]["opened"], event["counts"]["closed"]) == ("succeeded", 1, 2)
-    assert shown(item) == [
+    assert version_rows(item) == [
         (1, 'a, "b"\nc', "1.50", "2024-01-01", "2024-01-31", False),
         (1, 'a, "b"\nc', "2.00", "2024-02-01", "9999-12-31", True),
         (2, None, None, "2024-01-01", "9999-12-31", True),
@@ -106,7 +106,7 @@ def test_batch_reads_several_parquet_files_of_a_kind(item):
         at=T1, upsert=[item.folder / "one.parquet", item.folder / "two.parquet"], format="parquet"
     )
     assert (status, event.get("error")) == ("succeeded", None)
-    assert [row[:3] for row in shown(item)] == [(1, "x", "1.10"), (2, None, None)]
+    assert [row[:3] for row in version_rows(item)] == [(1, "x", "1.10"), (2, None, None)]
 
 
 def test_nanoseconds_of_parquet_are_cut_and_counted(item):
@@ -116,12 +116,12 @@ def test_nanoseconds_of_parquet_are_cut_and_counted(item):
     status, event = item.batch(at=T1, upsert=[item.folder / "one.parquet"], format="parquet")
     assert (status, event.get("error")) == ("succeeded", None)
     assert "1 times of the upsert file were cut to microseconds." in event["warnings"]
-    assert [row[:4] for row in shown(item)] == [(1, "x", "1.00", "2024-01-01"), (2, "y", "2.00", "2024-01-01")]
+    assert [row[:4] for row in version_rows(item)] == [(1, "x", "1.00", "2024-01-01"), (2, "y", "2.00", "2024-01-01")]
 
 
 @pytest.mark.nightly
 def test_the_same_run_again_adds_nothing(item):
-    item.batch(at=T1, upsert=[first(item)])
+    item.batch(at=T1, upsert=[first_file(item)])
     before = item.table(item.history_spec).version()
     status, event = item.again(item.made)
     assert (status, event["version_after"]) == ("succeeded", before)
@@ -165,7 +165,7 @@ BAD = [
 
 
 def test_refused_batch_files_leave_the_tables_unchanged(item):
-    item.batch(at=T1, upsert=[first(item)])
+    item.batch(at=T1, upsert=[first_file(item)])
     tables = [item.table(item.history_spec), item.table(item.rawcore_spec)]
     before = [table.version() for table in tables]
     for make, code, message in BAD:

@@ -22,14 +22,14 @@ pytestmark = pytest.mark.spark
 def rows(spark, query: str) -> list[tuple]:
     """Return rows as ordered tuples; times as text in UTC."""
     frame = spark.sql(query)
-    shown = [
+    texts = [
         f"date_format({quote_identifier(name)}, 'yyyy-MM-dd HH:mm:ss.SSS')" if type_ == "timestamp" else f"`{name}`"
         for name, type_ in frame.dtypes
     ]
-    return sorted((tuple(row) for row in frame.selectExpr(*shown).collect()), key=str)
+    return sorted((tuple(row) for row in frame.selectExpr(*texts).collect()), key=str)
 
 
-# --- a history the engine wrote ----------------------------------------------------------------
+# --- history written by the engine -------------------------------------------------------------
 
 JANUARY, FEBRUARY, MARCH = (f"2024-0{month}-01 00:00:00.000" for month in (1, 2, 3))
 
@@ -41,7 +41,7 @@ def define_views(spark, state: DatasetState) -> None:
 
 @pytest.fixture(scope="module")
 def item(spark, tmp_path_factory) -> Dataset:
-    """Dataset in which key 1 changes, key 2 is deleted and returns, key 3 stays."""
+    """Return a dataset in which key 1 changes, key 2 is deleted and returns, and key 3 stays."""
     dataset = Dataset(spark, tmp_path_factory.mktemp("views"), name="viewed")
     dataset.evolve()  # tables of its own, not copies: the views find them by their names
     first, last = {"id": 3, "v": "c"}, {"id": 1, "v": "A"}
@@ -92,7 +92,7 @@ def test_periods_view_shows_each_version_with_its_interval(item: Dataset) -> Non
 
 
 @pytest.mark.parametrize(
-    ("at", "held"),
+    ("at", "expected"),
     [
         ("2023-12-31 23:59:59.999", []),
         ("2024-01-01", [(1, "a"), (2, "b"), (3, "c")]),
@@ -101,8 +101,8 @@ def test_periods_view_shows_each_version_with_its_interval(item: Dataset) -> Non
         ("2030-01-01", [(1, "A"), (2, "b"), (3, "c")]),
     ],
 )
-def test_as_of_returns_the_versions_valid_at_a_moment(item: Dataset, at: str, held: list[tuple]) -> None:
-    assert rows(item.spark, f"SELECT id, v FROM rawcore.rc_t_viewed_hist_as_of(TIMESTAMP '{at}')") == held
+def test_as_of_returns_the_versions_valid_at_a_moment(item: Dataset, at: str, expected: list[tuple]) -> None:
+    assert rows(item.spark, f"SELECT id, v FROM rawcore.rc_t_viewed_hist_as_of(TIMESTAMP '{at}')") == expected
 
 
 def test_as_of_is_available_in_another_session(item: Dataset) -> None:
@@ -157,7 +157,7 @@ def test_operations_view_shows_the_last_operation_of_each_key(spark, tmp_path, i
     ]
 
 
-# --- rows as a policy stores them ----------------------------------------------------------------
+# --- rows written by tests -----------------------------------------------------------------------
 
 
 class Stored:
@@ -287,7 +287,7 @@ def test_current_view_omits_tombstones(tombstones: Stored) -> None:
 
 
 def test_views_of_a_history_dated_by_days_treat_its_open_end_as_open(spark, tmp_path) -> None:
-    """A data column ``at`` is not confused with the function's parameter."""
+    """Use a data column ``at``, too, which must not be confused with the function's parameter."""
     policy = {"input": "effective", "time": "at", "profile": "dbt", "open_end": "9999-12-31"}
     stored = Stored(spark, tmp_path, "days", policy, {"at": "date"}).insert(
         version("DATE '2024-01-01'", "DATE '2024-02-01'", at="DATE '2024-01-01'", closed_by="'r2'"),

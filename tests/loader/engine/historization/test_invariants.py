@@ -19,14 +19,14 @@ A, B, C, D = "2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"
 
 
 @pytest.fixture
-def written(spark, tmp_path):
+def make_history(spark, tmp_path):
     def make(**more) -> WrittenHistory:
         return WrittenHistory(spark, tmp_path, **more)
 
     return make
 
 
-def found(history: WrittenHistory, samples: int = 50) -> dict[str, set]:
+def findings_of(history: WrittenHistory, samples: int = 50) -> dict[str, set]:
     """Return the keys of each finding, after checking the counts."""
     answer = invariants.check(history.spark, history.warehouse, history.manifest(samples), "check")
     for finding in answer["findings"]:
@@ -87,7 +87,7 @@ BROKEN = {
 }
 
 
-# What the open versions of these keys are in rawcore, where it is not the version itself.
+# Rows of rawcore that differ from the open versions of these keys.
 RAWCORE = {
     30: ({"RAWCORE_MISSING"}, []),
     31: ({"RAWCORE_DIFFERS"}, [{"id": 31, "v": "x"}]),
@@ -97,38 +97,38 @@ RAWCORE = {
 
 
 @pytest.mark.core
-def test_check_reports_each_broken_invariant_at_its_key(written):
-    history = written()
+def test_check_reports_each_broken_invariant_at_its_key(make_history):
+    history = make_history()
     versions = [row for _, *rows in BROKEN.values() for row in rows] + [version(id, A) for id in RAWCORE if id != 33]
     current = {row["id"]: row for row in versions if row["segment"] == "open" and row["id"] not in RAWCORE}
     history.write(*versions, rawcore=[*current.values(), *(row for _, rows in RAWCORE.values() for row in rows)])
     cases = [*((codes, rows[0]["id"]) for codes, *rows in BROKEN.values())]
     cases += [(codes, id) for id, (codes, _) in RAWCORE.items()]
-    # Of two versions in the open partition, rawcore can hold only one.
+    # Rawcore can contain only one of two versions in the open partition.
     cases += [({"RAWCORE_DIFFERS"}, 16), ({"RAWCORE_DIFFERS"}, 25)]
     expected: dict[str, set] = {}
     for codes, id in cases:
         for code in codes:
             expected.setdefault(code, set()).add(id)
-    assert found(history) == expected
+    assert findings_of(history) == expected
     assert held_in_memory(history.spark) == []
 
 
-def test_check_refuses_a_missing_table(written):
-    history = written()
+def test_check_refuses_a_missing_table(make_history):
+    history = make_history()
     with pytest.raises(Refusal, match="does not exist in the warehouse yet"):
         invariants.check(history.spark, history.warehouse, history.manifest(), "check")
 
 
-def test_check_has_no_findings_for_renamed_or_retired_columns(written):
-    history = written(columns={"id": "integer", "v": "string", "w": "string"})
+def test_check_has_no_findings_for_renamed_or_retired_columns(make_history):
+    history = make_history(columns={"id": "integer", "v": "string", "w": "string"})
     history.write(version(1, A, B, "changed", w="x"), version(1, B, state="changed", w=None))
     history.columns = {"id": "integer", "v": "string"}
     history.names = {"v": "value", "rc_t": "rc_renamed"}
-    assert found(history) == {}
+    assert findings_of(history) == {}
 
 
-# --- against the reference: the same sentences about the same rows -----------------------------------
+# --- comparison with the findings of the reference ---------------------------------------------------
 
 SENTENCES = {
     "EMPTY_INTERVAL": "it is empty",
@@ -148,7 +148,7 @@ POLICIES = {
     },
     "batch files": {"input": "batch_files", "time": "_fivetran_start"},
 }  # fmt: skip
-# What the others have, beside tombstones; those have a test of their own below.
+# These cover the properties of the others except tombstones, which have a separate test below.
 BY_DAY = {"dated by a date, one column tracked, labelled", "batch files"}
 
 
@@ -167,11 +167,11 @@ def chance_versions(random: Random, policy: HistoryPolicy) -> list[dict]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", [name if name in BY_DAY else by_night(name) for name in POLICIES])
-def test_check_of_random_histories_has_the_findings_of_the_reference(written, name):
+def test_check_of_random_histories_has_the_findings_of_the_reference(make_history, name):
     described = POLICIES[name]
     policy = HistoryPolicy.from_dict(described)
     columns = {"id": "integer", "v": "float", "w": "integer"} | ({"day": "date"} if policy.time == "day" else {})
-    history = written(policy=described, columns=columns)
+    history = make_history(policy=described, columns=columns)
     random, expected, stored = Random(name), {}, []
     for id in range(120):
         rows = [{"id": id, "w": number, **row} for number, row in enumerate(chance_versions(random, policy))]
@@ -181,16 +181,16 @@ def test_check_of_random_histories_has_the_findings_of_the_reference(written, na
         for code, words in SENTENCES.items():
             if any(words in sentence for sentence in sentences):
                 expected.setdefault(code, set()).add(id)
-        stored += [_stored(row, history, policy) for row in rows]
+        stored += [_stored_version(row, history, policy) for row in rows]
     history.write(*stored, rawcore=[])
     assert expected
-    actual = found(history, samples=1000)
+    actual = findings_of(history, samples=1000)
     assert {code: keys for code, keys in actual.items() if code in SENTENCES} == expected
     assert "ROW_HASH" not in actual
     assert "HISTORY_KEY" not in actual
 
 
-def _stored(row: dict, history: WrittenHistory, policy: HistoryPolicy) -> dict:
+def _stored_version(row: dict, history: WrittenHistory, policy: HistoryPolicy) -> dict:
     end = row["valid_to"]
     if end is None and policy.open_end:
         end = "9999-12-31"
@@ -201,8 +201,8 @@ def _stored(row: dict, history: WrittenHistory, policy: HistoryPolicy) -> dict:
     }
 
 
-def test_check_of_batch_files_reports_repeated_starts_and_several_active_versions(written):
-    history = written(policy=POLICIES["batch files"])
+def test_check_of_batch_files_reports_repeated_starts_and_several_active_versions(make_history):
+    history = make_history(policy=POLICIES["batch files"])
     history.write(
         version(1, A, C, segment="closed", active=False),
         version(1, B, B, segment="closed", active=False),
@@ -211,7 +211,7 @@ def test_check_of_batch_files_reports_repeated_starts_and_several_active_version
         version(3, A, segment="closed", active=False),
         version(3, A, segment="closed", active=False),
     )
-    actual = found(history)
+    actual = findings_of(history)
     assert {code: actual[code] for code in ("SAME_START", "SEVERAL_ACTIVE")} == {
         "SAME_START": {3},
         "SEVERAL_ACTIVE": {2},
@@ -219,8 +219,8 @@ def test_check_of_batch_files_reports_repeated_starts_and_several_active_version
     assert actual.keys() == {"SAME_START", "SEVERAL_ACTIVE", "RAWCORE_TWICE"}
 
 
-def test_check_expects_open_tombstones_in_the_deleted_segment_without_a_rawcore_row(written):
-    history = written(policy={"deletes": "tombstone"})
+def test_check_expects_open_tombstones_in_the_deleted_segment_without_a_rawcore_row(make_history):
+    history = make_history(policy={"deletes": "tombstone"})
     history.write(
         version(1, A, B, "live"),
         version(1, B, state="deleted", segment="deleted"),
@@ -233,23 +233,23 @@ def test_check_expects_open_tombstones_in_the_deleted_segment_without_a_rawcore_
         version(5, A, B, "live"),
         rawcore=[{"id": 2, "v": "a"}, {"id": 3, "v": "a"}],
     )
-    assert found(history) == {"SEGMENT": {3, 5}, "STATE": {4, 5}}
+    assert findings_of(history) == {"SEGMENT": {3, 5}, "STATE": {4, 5}}
 
 
-def test_check_reports_wrong_active_flags_with_a_limited_number_of_samples(written):
-    history = written(policy={"profile": "scd2"})
+def test_check_reports_wrong_active_flags_with_a_limited_number_of_samples(make_history):
+    history = make_history(policy={"profile": "scd2"})
     history.write(
         version(1, A, active=True),
         version(2, A, active=False),
         version(3, A, B, "deleted", active=True),
         version(4, A, B, "deleted", active=None),
     )
-    assert found(history, samples=2) == {"ACTIVE": {2, 3}}
+    assert findings_of(history, samples=2) == {"ACTIVE": {2, 3}}
 
 
-def test_check_masks_starts_that_a_sensitive_column_dates(written):
+def test_check_masks_starts_that_a_sensitive_column_dates(make_history):
     columns = {"id": "integer", "v": "string", "born": "date"}
-    history = written(policy={"input": "effective", "time": "born"}, columns=columns)
+    history = make_history(policy={"input": "effective", "time": "born"}, columns=columns)
     history.write(version(1, A, A, "deleted", born=A), rawcore=[])
 
     def answer(*sensitive: str) -> tuple:

@@ -20,12 +20,12 @@ from tests.loader.reference.test_properties import (
     START,
     Source,
     batch,
+    comparable_rows,
     day,
     deletes,
     evidence,
     feed,
     files,
-    seen,
     track,
 )
 
@@ -34,9 +34,9 @@ pytestmark = pytest.mark.spark
 CASES = Path(__file__).parents[2] / "reference" / "cases"
 CONTRACT = parse_cases((CASES / "contract.json").read_text())
 OWN = [case for name in ("own.json", "acceptance.json") for case in parse_cases((CASES / name).read_text())]
-# So many cases at a time take some minutes: what failed is told by then, and two processes share them.
-TOLD = 20
-# One example is four batches of two dozen rows over a dozen keys: as many histories at a time.
+# Cases of one test, which take some minutes; two processes share the tests.
+CASES_PER_TEST = 20
+# One example has four batches of two dozen rows over a dozen keys, and so a dozen histories.
 EXAMPLES = int(os.environ.get("ELEVATA_SPARK_EXAMPLES", "1"))
 BUDGET = settings(
     max_examples=EXAMPLES,
@@ -44,12 +44,12 @@ BUDGET = settings(
     database=None,
     suppress_health_check=list(HealthCheck),
     report_multiple_bugs=False,
-    phases=[Phase.generate],  # a failing example is told as it is: to make it smaller takes hundreds of loads
+    phases=[Phase.generate],  # no shrinking of failing examples, which would take hundreds of loads
 )
 many_keys = st.integers(1, 12)
 
 
-# Those of the contract that hold what the others are made of; the reference engine goes through all of them by day.
+# Cases of the contract that cover the elements of the others; the reference engine runs all cases by day.
 CONTRACT_BY_DAY = {
     "snap-databricks-untracked-column-in-place",
     "snap-dbt-tombstone-delete-rerun-reinsert-delete",
@@ -87,13 +87,13 @@ def test_cases_leave_nothing_in_memory(spark, outcomes):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("first", range(0, len(OWN), TOLD))
+@pytest.mark.parametrize("first", range(0, len(OWN), CASES_PER_TEST))
 def test_every_additional_case_gives_the_expected_history_on_spark(spark, tmp_path, first):
-    results = replay(spark, str(tmp_path), OWN[first : first + TOLD])
+    results = replay(spark, str(tmp_path), OWN[first : first + CASES_PER_TEST])
     assert {outcome.id: outcome.message for outcome in results if not outcome.passed} == {}
 
 
-class Both:
+class EnginePair:
     """Reference and Spark engine with the same batches, compared after each."""
 
     def __init__(self, spark, folder, policy, columns):
@@ -117,7 +117,7 @@ class Both:
 
     def of(self, table):
         """Return a table's versions; columns never delivered are NULL in a table, missing in the reference."""
-        return seen(table, without=("segment",))
+        return comparable_rows(table, without=("segment",))
 
 
 def batches_of(row_of, *, once=False):
@@ -130,7 +130,7 @@ def batches_of(row_of, *, once=False):
     return st.lists(st.tuples(twice, st.sampled_from(Source.STEPS)), min_size=3, max_size=4)
 
 
-# Every policy every night; by day the one whose rows need most: late ones, repeated ones and deletes.
+# All inputs run at night; by day the one with the most kinds of rows: late rows, repeated rows and deletes.
 BY_DAY = ("cdc",)
 
 
@@ -144,16 +144,16 @@ def test_spark_engine_gives_the_history_of_the_reference_engine(spark, tmp_path_
         row_of = row_of.map(lambda row: row | {"t": day(0)})
     columns = COLUMNS | {"t": time_type}
     policy = data.draw(policy_of)
-    both, source = Both(spark, tmp_path_factory.mktemp("both"), policy, columns), Source(columns)
+    engines, source = EnginePair(spark, tmp_path_factory.mktemp("both"), policy, columns), Source(columns)
     once = "delete_detection" in policy
     for n, (records, step) in enumerate(data.draw(batches_of(row_of, once=once))):
         after, content = source.next(step, records)
         delivery = batch(3 * n, content | data.draw(evidence(policy, many_keys)))
-        if both.apply(delivery):
+        if engines.apply(delivery):
             source = after
-            version = both.engine._table(both.engine._specs()[0]).version()
-            both.apply({**delivery, "rows": []})
-            assert both.engine._table(both.engine._specs()[0]).version() == version
+            version = engines.engine._table(engines.engine._specs()[0]).version()
+            engines.apply({**delivery, "rows": []})
+            assert engines.engine._table(engines.engine._specs()[0]).version() == version
 
 
 @pytest.mark.usefixtures("commit_path")
@@ -161,9 +161,9 @@ def test_spark_engine_gives_the_history_of_the_reference_engine(spark, tmp_path_
 @given(data=st.data())
 def test_spark_history_of_batch_files_equals_the_reference(spark, tmp_path_factory, data):
     policy = {"input": "batch_files", "time": "_fivetran_start", "unmodified_string": "<same>"}
-    both = Both(spark, tmp_path_factory.mktemp("files"), policy, FILE_COLUMNS)
+    engines = EnginePair(spark, tmp_path_factory.mktemp("files"), policy, FILE_COLUMNS)
     for n, content in enumerate(data.draw(st.lists(files(), min_size=3, max_size=5))):
-        both.apply(batch(n, content))
+        engines.apply(batch(n, content))
 
 
 @pytest.mark.nightly
@@ -175,11 +175,11 @@ def test_spark_history_of_late_feed_rows_equals_the_reference(spark, tmp_path_fa
     policy = {"input": "cdc", "time": "t", "op": "op"} | data.draw(track) | data.draw(deletes)
     if horizon:
         policy["late_horizon"] = horizon
-    both = Both(spark, tmp_path_factory.mktemp("order"), policy, COLUMNS | {"t": "timestamp"})
+    engines = EnginePair(spark, tmp_path_factory.mktemp("order"), policy, COLUMNS | {"t": "timestamp"})
     late = st.builds(lambda row, key, back: row | {"id": key, "t": back}, feed, many_keys, st.integers(0, 2))
     for n in range(3, 7):
         drawn_rows = data.draw(st.lists(late, max_size=16, unique_by=lambda r: (r["id"], r["t"])))
-        both.apply(batch(n, [row | {"t": day(n - row["t"])} for row in drawn_rows]))
+        engines.apply(batch(n, [row | {"t": day(n - row["t"])} for row in drawn_rows]))
 
 
 LOADS = {
@@ -218,8 +218,8 @@ KILLS = {
 )
 def test_killed_run_does_not_affect_the_next_run(spark, tmp_path, monkeypatch, kind, point, then):
     policy, (first, second) = LOADS[kind]
-    both = Both(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "bigint"})
-    both.apply(batch(0, first))
+    engines = EnginePair(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "bigint"})
+    engines.apply(batch(0, first))
     with monkeypatch.context() as patch:
 
         def killed(*_args, **_kwargs):
@@ -227,19 +227,19 @@ def test_killed_run_does_not_affect_the_next_run(spark, tmp_path, monkeypatch, k
 
         patch.setattr(list(KILLS.values())[point], killed)
         with pytest.raises(SystemError):
-            both.engine.apply(batch(1, second))
+            engines.engine.apply(batch(1, second))
     if then == INSTEAD:
-        both.engine.sequences["run-1"] = 2  # its number is used up
-        both.apply(batch(2, [{"id": 1, "a": "z", "t": 4, "op": "U"}, {"id": 2, "a": "x", "t": 9, "op": "U"}]))
+        engines.engine.sequences["run-1"] = 2  # its number is used up
+        engines.apply(batch(2, [{"id": 1, "a": "z", "t": 4, "op": "U"}, {"id": 2, "a": "x", "t": 9, "op": "U"}]))
     else:
-        both.apply(batch(1, second))
+        engines.apply(batch(1, second))
 
 
 def test_timestamps_with_an_offset_are_stored_as_utc_instants(spark, tmp_path):
     policy = HistoryPolicy.from_dict({"input": "effective", "time": "t"}).to_dict()
-    both = Both(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "timestamp"})
-    both.apply(batch(0, [{"id": 1, "a": "x", "t": "2024-01-01T01:00:00+02:00"}]))
-    (version,) = both.engine.rows()
+    engines = EnginePair(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "timestamp"})
+    engines.apply(batch(0, [{"id": 1, "a": "x", "t": "2024-01-01T01:00:00+02:00"}]))
+    (version,) = engines.engine.rows()
     assert version["valid_from"].isoformat() == "2023-12-31T23:00:00+00:00"
     assert version["valid_from"] < START
 
@@ -273,7 +273,7 @@ def test_history_loads_columns_with_arbitrary_names(spark, tmp_path, policy):
     for table in (reference, engine):
         table.apply(batch(1, [row, row | {"at": 2}]))
         table.apply(batch(2, [row | {"v": "y", "own": day(1), "op": "U"}]))
-    assert seen(engine, without=("segment",)) == seen(reference, without=("segment",))
+    assert comparable_rows(engine, without=("segment",)) == comparable_rows(reference, without=("segment",))
 
 
 @pytest.mark.usefixtures("commit_path")
@@ -287,4 +287,4 @@ def test_history_of_batch_files_loads_columns_with_arbitrary_names(spark, tmp_pa
         table.apply(
             batch(1, {"upsert": [row | {"_fivetran_start": day(1)}, row | {"v": "y", "_fivetran_start": day(2)}]})
         )
-    assert seen(engine, without=("segment",)) == seen(reference, without=("segment",))
+    assert comparable_rows(engine, without=("segment",)) == comparable_rows(reference, without=("segment",))

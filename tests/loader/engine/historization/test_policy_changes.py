@@ -10,14 +10,14 @@ from loader.engine.replay import SparkEngine
 from metadata.domain.history.history_policy import HistoryPolicy
 from tests.fixtures.spark import by_night
 from tests.loader.histories import Kept
-from tests.loader.reference.test_properties import batch, seen
+from tests.loader.reference.test_properties import batch, comparable_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]
 
 EFFECTIVE = {"input": "effective", "time": "t"}
 COLUMNS = {"id": "integer", "a": "string", "v": "string", "t": "bigint"}
 A, ALL, V = {"track": ["a"]}, {}, {"track": ["v"], "untracked": "keep"}
-# The policy, then the rows that come under it: id, a, v, t.
+# Policy and rows (id, a, v, t) of each load.
 STORY = (
     (A, [(1, "x", "u1", 1), (2, "x", "u1", 1), (3, "x", "u1", 1)]),
     (A, [(1, "x", "u2", 5), (2, "x", "u2", 5)]),
@@ -26,7 +26,7 @@ STORY = (
     (V, [(1, "z", "u2", 12), (2, "x", "u9", 12)]),
     (A, [(1, "x", "late", 7), (3, "y", "u3", 12)]),
 )
-# All columns tracked after one, rows that are late, and columns that are not tracked any more.
+# One column tracked, then all with late rows, then another one only.
 SHORT = (STORY[0], STORY[3], STORY[4])
 
 
@@ -40,7 +40,7 @@ def test_spark_history_equals_the_reference_across_changes_of_tracked_columns(sp
         for table in (reference, engine):
             table.change_policy(HistoryPolicy.from_dict(EFFECTIVE | tracked))
             table.apply(delivery)
-        assert seen(engine, without=("segment",)) == seen(reference, without=("segment",)), n
+        assert comparable_rows(engine, without=("segment",)) == comparable_rows(reference, without=("segment",)), n
 
 
 def test_load_under_a_policy_that_changes_the_form_of_versions_is_refused_and_writes_nothing(spark, tmp_path):

@@ -18,7 +18,7 @@ def take_every_table_for_a_large_one(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def outcomes(spark, tmp_path_factory):
-    """Chosen cases on tables that are taken for large ones, whose changed rows a MERGE replaces."""
+    """Run the chosen cases on tables that are treated as large ones, whose changed rows a MERGE replaces."""
     with pytest.MonkeyPatch.context() as patch:
         use_path(patch, PUBLIC)
         take_every_table_for_a_large_one(patch)

@@ -1,4 +1,4 @@
-"""Several sources of one entity: the best source wins, by row or by column, and the others' rows are counted."""
+"""Several sources of one entity: rows of the best source, by row or by column, and counts of the others' rows."""
 
 from random import Random
 
@@ -21,7 +21,7 @@ def ranked(spark, sources: list[list[Row]], *, by_column: bool = False) -> tuple
 
 
 def expected(sources: list[list[Row]], *, by_column: bool) -> tuple[list[Row], int]:
-    """Return the result for sources with one row per key, by a loop."""
+    """Return the ranked result for sources with one row per key, computed by a loop."""
     best: dict[int | None, Row] = {}
     for rows in sources:
         for key, a, b in rows:

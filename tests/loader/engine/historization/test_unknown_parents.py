@@ -1,4 +1,4 @@
-"""Rules for foreign keys whose parent is unknown: plants that orders refer to before, or after, they are delivered."""
+"""Rules for foreign keys whose parent is unknown: orders refer to plants before or after their delivery."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ FLAGGED = {
 @pytest.fixture
 def family(spark: SparkSession, tmp_path: Path):
     """Make orders and plants in a warehouse of their own."""
-    return lambda rule, **said: Family(spark, tmp_path, rule, **said)
+    return lambda rule, **options: Family(spark, tmp_path, rule, **options)
 
 
 def versions(dataset, key: int) -> list[tuple]:

@@ -1,4 +1,4 @@
-"""Loads of tables without deletion vectors: files with changed rows are written anew, with the same result."""
+"""Loads of tables without deletion vectors: files with changed rows are rewritten, with the same result."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ EACH_WAY = {
 
 @pytest.fixture(scope="module")
 def outcomes(spark, tmp_path_factory):
-    """Cases of the contract on tables without deletion vectors, each table taken for a large one."""
+    """Run the cases of the contract on tables without deletion vectors, each table treated as a large one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replay, "plan_steps", partial(plan_steps, readers=OPEN))
         patch.setattr(BATCHES, -1)

@@ -33,7 +33,7 @@ BATCHES = [
 ]
 
 
-def kept(spark, folder, *, historize: bool = False, policy: dict = FEED) -> Kept:
+def make_dataset(spark, folder, *, historize: bool = False, policy: dict = FEED) -> Kept:
     folder.mkdir(exist_ok=True)
     return Kept(spark, folder, columns=COLUMNS, policy=policy, historize=historize)
 
@@ -53,7 +53,7 @@ def reference(policy: dict, batches: list[list[dict]]) -> list[tuple]:
     return sorted(((row["id"], row["v"]) for row in table.current()), key=str)
 
 
-def loaded(item: Kept, batches: list[list[dict]]) -> Kept:
+def load_batches(item: Kept, batches: list[list[dict]]) -> Kept:
     """Return the dataset after a load of each batch."""
     return item.given(*((rows, DAY[10 + n]) for n, rows in enumerate(batches)))
 
@@ -73,8 +73,8 @@ def test_upserts_give_the_rawcore_of_the_same_dataset_with_a_history(spark, tmp_
     if policy["input"] == "effective":
         batches = [[change for change in rows if change["op"] != "D"] for rows in BATCHES]
     without, with_history = (
-        kept(spark, tmp_path / "u", policy=policy),
-        kept(spark, tmp_path / "h", policy=policy, historize=True),
+        make_dataset(spark, tmp_path / "u", policy=policy),
+        make_dataset(spark, tmp_path / "h", policy=policy, historize=True),
     )
     for n, rows in enumerate(batches):
         counts = []
@@ -90,7 +90,7 @@ def test_upserts_give_the_rawcore_of_the_same_dataset_with_a_history(spark, tmp_
 
 
 def test_a_repeated_run_changes_nothing(spark, tmp_path):
-    item = loaded(kept(spark, tmp_path), BATCHES[:2])
+    item = load_batches(make_dataset(spark, tmp_path), BATCHES[:2])
     assert sorted(((entry["id"], entry["v"]) for entry in item.current()), key=str) == reference(FEED, BATCHES[:2])
     before = rawcore(item)
     manifest = item.manifest(item.deliver(BATCHES[1]), at=DAY[11], run_id="run-2")
@@ -107,8 +107,8 @@ class Killed(Exception):
 
 @pytest.mark.nightly
 def test_a_run_that_died_before_rawcore_leaves_no_event(spark, tmp_path, monkeypatch):
-    item = loaded(kept(spark, tmp_path / "a"), BATCHES[:1])
-    undisturbed = loaded(kept(spark, tmp_path / "b"), BATCHES)
+    item = load_batches(make_dataset(spark, tmp_path / "a"), BATCHES[:1])
+    undisturbed = load_batches(make_dataset(spark, tmp_path / "b"), BATCHES)
 
     def die(*_args):
         raise Killed
@@ -126,8 +126,8 @@ def test_a_run_that_died_before_rawcore_leaves_no_event(spark, tmp_path, monkeyp
 
 @pytest.mark.nightly
 def test_revert_of_an_upsert_run_gives_the_rows_without_that_run(spark, tmp_path):
-    item = loaded(kept(spark, tmp_path / "a"), BATCHES)
-    never = loaded(kept(spark, tmp_path / "b"), [BATCHES[0], *BATCHES[2:]])
+    item = load_batches(make_dataset(spark, tmp_path / "a"), BATCHES)
+    never = load_batches(make_dataset(spark, tmp_path / "b"), [BATCHES[0], *BATCHES[2:]])
     status, event = item.perform_run(REVERT, item.revert_manifest("run-2", 2))
     assert (status, event.get("error"), event["counts"]) == ("succeeded", None, {"rows": 4})
     assert item.current() == never.current()
@@ -138,8 +138,8 @@ def test_revert_of_an_upsert_run_gives_the_rows_without_that_run(spark, tmp_path
 
 @pytest.mark.nightly
 def test_history_switched_on_later_contains_the_versions_of_all_events(spark, tmp_path):
-    item = loaded(kept(spark, tmp_path / "a"), BATCHES[:2])
-    always = loaded(kept(spark, tmp_path / "b", historize=True), BATCHES)
+    item = load_batches(make_dataset(spark, tmp_path / "a"), BATCHES[:2])
+    always = load_batches(make_dataset(spark, tmp_path / "b", historize=True), BATCHES)
     item.historize = True
     for n, rows in enumerate(BATCHES[2:]):
         status, event = item.load(rows, at=DAY[12 + n])
@@ -150,8 +150,8 @@ def test_history_switched_on_later_contains_the_versions_of_all_events(spark, tm
 
 @pytest.mark.nightly
 def test_upserts_continue_after_the_history_is_switched_off(spark, tmp_path):
-    item = loaded(kept(spark, tmp_path / "a", historize=True), BATCHES[:2])
-    always = loaded(kept(spark, tmp_path / "b", historize=True), BATCHES)
+    item = load_batches(make_dataset(spark, tmp_path / "a", historize=True), BATCHES[:2])
+    always = load_batches(make_dataset(spark, tmp_path / "b", historize=True), BATCHES)
     item.historize = False
     for n, rows in enumerate(BATCHES[2:]):
         status, event = item.load(rows, at=DAY[12 + n])
@@ -161,7 +161,7 @@ def test_upserts_continue_after_the_history_is_switched_off(spark, tmp_path):
 
 @pytest.mark.nightly
 def test_upsert_refuses_a_table_with_rows_but_no_event_log(spark, tmp_path):
-    item = loaded(kept(spark, tmp_path, policy={"input": "delta"}), [[row(1, "a", 0)]])
+    item = load_batches(make_dataset(spark, tmp_path, policy={"input": "delta"}), [[row(1, "a", 0)]])
     item.policy = EFFECTIVE
     status, event = item.load([row(1, "b", 3)], at=DAY[11])
     assert (status, event["error"]["code"]) == ("failed", "EVENT_LOG_MISSING")
@@ -170,15 +170,15 @@ def test_upsert_refuses_a_table_with_rows_but_no_event_log(spark, tmp_path):
 
 @pytest.mark.nightly
 def test_another_time_column_is_refused(spark, tmp_path):
-    item = replace(kept(spark, tmp_path), columns=COLUMNS | {"s": "timestamp"}, policy=EFFECTIVE)
-    loaded(item, [[row(1, "a", 1) | {"s": DAY[1]}]])
+    item = replace(make_dataset(spark, tmp_path), columns=COLUMNS | {"s": "timestamp"}, policy=EFFECTIVE)
+    load_batches(item, [[row(1, "a", 1) | {"s": DAY[1]}]])
     item.policy = EFFECTIVE | {"time": "s"}
     status, event = item.load([row(1, "b", 2) | {"s": DAY[3]}], at=DAY[11])
     assert (status, event["error"]["code"]) == ("failed", "HISTORY_POLICY_CHANGED")
 
 
 def test_tombstones_without_a_history_are_refused_before_reading_the_source(spark, tmp_path):
-    item = kept(spark, tmp_path, policy=FEED | {"deletes": "tombstone"})
+    item = make_dataset(spark, tmp_path, policy=FEED | {"deletes": "tombstone"})
     item.prepare()
     item.sequence += 1
     manifest = item.manifest(tmp_path / "nowhere.jsonl", at=DAY[10], run_id="run-1")
@@ -188,7 +188,7 @@ def test_tombstones_without_a_history_are_refused_before_reading_the_source(spar
 
 @pytest.mark.nightly
 def test_a_prune_removes_events_and_older_rows_are_refused(spark, tmp_path):
-    item = loaded(kept(spark, tmp_path), BATCHES)
+    item = load_batches(make_dataset(spark, tmp_path), BATCHES)
     event_log = item.table(event_log_table(item.state))
     before, events = rawcore(item), event_log.rows()
     status, event = item.perform_run(PRUNE, item.prune_manifest(DAY[7]))

@@ -1,4 +1,4 @@
-"""Loads of models: their rows, what a later run computes, and what is refused before a commit."""
+"""Loads of models: rows, increments, and refusals before a commit."""
 
 from datetime import date
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Raw tables that keep all deliveries: what stage reads, repeated attempts, partitions by day, and small loads."""
+"""Raw tables that keep all deliveries: rows read by stage, repeated attempts, partitions by day, small loads."""
 
 from dataclasses import dataclass, replace
 from datetime import date
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 @dataclass
 class KeptRaw(Kept):
-    """Dataset whose raw table keeps deliveries in a mode, which a test may change."""
+    """Dataset with a raw mode that a test may change."""
 
     mode: str = ALL
     delivery_checked: bool = True
@@ -58,7 +58,7 @@ BOTH = {"run-1": [(1, "d-0.csv", 1), (2, "d-0.csv", 2)], "run-2": [(1, "d-1.csv"
 small_or_general = pytest.mark.parametrize("rows", [0, 50_000], ids=["general", "small"])
 
 
-def kept(spark, tmp_path: Path, **described: Any) -> KeptRaw:
+def make_dataset(spark, tmp_path: Path, **described: Any) -> KeptRaw:
     dataset = KeptRaw(spark, tmp_path, "d", format="csv", **described)
     dataset.folder.mkdir(exist_ok=True)
     return dataset
@@ -73,7 +73,7 @@ def load(dataset: KeptRaw, rows: list[dict], day: int, **options: Any) -> dict:
 @pytest.mark.core
 @small_or_general
 def test_raw_keeps_every_delivery_and_a_load_reads_its_own(spark, tmp_path, rows):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     load(dataset, TWO, 1, small_rows=rows)
     event = load(dataset, ONE, 2, small_rows=rows)
     assert dataset.deliveries() == BOTH
@@ -82,7 +82,7 @@ def test_raw_keeps_every_delivery_and_a_load_reads_its_own(spark, tmp_path, rows
 
 
 def test_an_attempt_that_is_repeated_replaces_its_own_delivery(spark, tmp_path):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     load(dataset, TWO, 1)
     load(dataset, ONE, 2)
     manifest = dataset.manifest(tmp_path / "d-1.csv", at="2024-01-02T00:00:00Z", run_id="run-2")
@@ -91,7 +91,7 @@ def test_an_attempt_that_is_repeated_replaces_its_own_delivery(spark, tmp_path):
 
 
 def test_a_load_of_rawcore_alone_reads_the_newest_delivery(spark, tmp_path):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     load(dataset, TWO, 1)
     load(dataset, ONE, 2)
     dataset.sequence += 1
@@ -102,7 +102,7 @@ def test_a_load_of_rawcore_alone_reads_the_newest_delivery(spark, tmp_path):
 
 @pytest.mark.nightly
 def test_models_trials_and_published_views_read_the_newest_delivery(spark, tmp_path):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     load(dataset, TWO, 1)
     load(dataset, ONE, 2)
     raw = dataset.tables()[0]
@@ -122,7 +122,7 @@ def test_models_trials_and_published_views_read_the_newest_delivery(spark, tmp_p
 
 @pytest.mark.parametrize("reads", [model_queries, query_sources], ids=["model", "trial"])
 def test_newest_delivery_is_read_although_another_run_removes_it_meanwhile(spark, tmp_path, monkeypatch, reads):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     load(dataset, TWO, 1)
     load(dataset, ONE, 2)
     (raw, *_) = dataset.tables()
@@ -145,7 +145,7 @@ def test_newest_delivery_is_read_although_another_run_removes_it_meanwhile(spark
 
 
 def test_keys_of_a_superseded_delivery_are_returned_as_changed(spark, tmp_path):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     load(dataset, TWO, 1)
     before = dataset.table(dataset.tables()[0]).version()
     load(dataset, ONE, 2)
@@ -158,7 +158,7 @@ def test_keys_of_a_superseded_delivery_are_returned_as_changed(spark, tmp_path):
 
 @pytest.mark.nightly
 def test_raw_switched_back_to_latest_has_a_single_delivery_after_the_next_load(spark, tmp_path):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     load(dataset, TWO, 1)
     load(dataset, ONE, 2)
     dataset.mode = LATEST
@@ -169,7 +169,7 @@ def test_raw_switched_back_to_latest_has_a_single_delivery_after_the_next_load(s
 
 @small_or_general
 def test_deliveries_are_partitioned_by_the_day_of_their_load(spark, tmp_path, rows):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     dataset.mode = BY_DAY
     load(dataset, TWO, 1, small_rows=rows)
     load(dataset, ONE, 2, small_rows=rows)
@@ -183,7 +183,7 @@ def test_deliveries_are_partitioned_by_the_day_of_their_load(spark, tmp_path, ro
 @pytest.mark.nightly
 @pytest.mark.parametrize(("before", "after"), [by_night(ALL, BY_DAY), (BY_DAY, LATEST)])
 def test_a_rebuild_changes_the_partitions_and_keeps_every_row(spark, tmp_path, before, after):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     dataset.mode = before
     load(dataset, TWO, 1)
     dataset.mode = after
@@ -198,7 +198,7 @@ def test_a_rebuild_changes_the_partitions_and_keeps_every_row(spark, tmp_path, b
 @pytest.mark.nightly
 @pytest.mark.parametrize("mode", [by_night(ALL), BY_DAY])
 def test_a_vacuum_removes_deliveries_that_the_retention_no_longer_keeps(spark, tmp_path, mode):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     dataset.mode = mode
     load(dataset, TWO, 1)
     load(dataset, ONE, 2)
@@ -224,7 +224,7 @@ def test_a_vacuum_removes_deliveries_that_the_retention_no_longer_keeps(spark, t
 
 @pytest.mark.nightly
 def test_origin_lists_delivered_rows_and_runs_whose_delivery_was_deleted(spark, tmp_path):
-    dataset = kept(spark, tmp_path)
+    dataset = make_dataset(spark, tmp_path)
     load(dataset, TWO, 1)
     load(dataset, TWO, 2)
     load(dataset, [{"id": 2, "v": "c"}], 3)

@@ -1,4 +1,4 @@
-"""Loads of small tables by one Spark job: the same tables as the general way makes, and when it is taken."""
+"""Loads of small tables by one Spark job: the same tables as the general load, and the choice between both."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,7 +57,7 @@ KEYS = ("id", "part")
 
 
 @pytest.fixture
-def never_the_general_way(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def refuse_general_load(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def begin() -> None:
         def read(*_: Any, **__: Any) -> None:
             raise AssertionError("the general way was taken")
@@ -69,7 +69,7 @@ def never_the_general_way(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
 
 
 def content(dataset: Dataset) -> dict[str, Any]:
-    """Return all rows of the tables but clock times, and what their newest commits say."""
+    """Return all rows of the tables without clock times, and the metadata of their newest commits."""
     tables = {spec.kind: (spec, dataset.table(spec)) for spec in dataset.tables()}
     contents: dict[str, Any] = {}
     for kind, (spec, table) in tables.items():
@@ -105,7 +105,7 @@ def loads(dataset: Dataset, deliveries: list[list[dict[str, Any]]], **options: A
     ],
 )
 def test_small_load_writes_the_tables_of_the_general_load(
-    spark, tmp_path: Path, name: str, described: dict[str, Any], never_the_general_way: Callable[[], None]
+    spark, tmp_path: Path, name: str, described: dict[str, Any], refuse_general_load: Callable[[], None]
 ):
     described = {"columns": COLUMNS, "keys": KEYS[:1]} | described
     general = Dataset(spark, tmp_path / "general", name, **described)
@@ -113,13 +113,13 @@ def test_small_load_writes_the_tables_of_the_general_load(
     general.folder.mkdir()
     small.folder.mkdir()
     expected = loads(general, DELIVERIES)
-    never_the_general_way()
+    refuse_general_load()
     assert loads(small, DELIVERIES, small_rows=SMALL) == expected
     assert content(small) == content(general)
 
 
-def both(spark, tmp_path: Path, *names: str) -> list[Dataset]:
-    """Datasets of one warehouse, loaded once."""
+def make_datasets(spark, tmp_path: Path, *names: str) -> list[Dataset]:
+    """Return datasets of one warehouse with empty tables."""
     items = [Dataset(spark, tmp_path, name, format="csv") for name in names]
     for dataset in items:
         dataset.evolve()
@@ -128,7 +128,7 @@ def both(spark, tmp_path: Path, *names: str) -> list[Dataset]:
 
 @pytest.mark.core
 def test_the_datasets_of_a_run_share_one_job(spark, tmp_path: Path):
-    first, *_ = datasets_of = both(spark, tmp_path, "a", "b", "c")
+    first, *_ = datasets_of = make_datasets(spark, tmp_path, "a", "b", "c")
     manifests = []
     for dataset in datasets_of:
         dataset.sequence = 1
@@ -157,7 +157,7 @@ WIDE = f"id,v,{','.join(f'x{number}' for number in range(9_998))}\n1,a{',1' * 9_
 def test_refused_delivery_does_not_stop_the_other_datasets_of_a_run(
     spark, tmp_path: Path, content: bytes, code: str, small_rows: int
 ):
-    first, bad, last = datasets_of = both(spark, tmp_path, "a", "b", "c")
+    first, bad, last = datasets_of = make_datasets(spark, tmp_path, "a", "b", "c")
     manifests = []
     for dataset in datasets_of:
         dataset.sequence = 1
@@ -183,7 +183,7 @@ def test_warehouse_on_an_object_store_uses_the_general_load(tmp_path: Path):
 def test_small_load_compares_again_if_its_table_changes_after_the_job(
     spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    (item,) = both(spark, tmp_path, "moved")
+    (item,) = make_datasets(spark, tmp_path, "moved")
     item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     prepare = small_loads.prepare_small_loads
 
@@ -202,7 +202,7 @@ def test_small_load_compares_again_if_its_table_changes_after_the_job(
 
 
 def test_a_file_that_changes_after_the_job_is_refused(spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (item,) = both(spark, tmp_path, "changed")
+    (item,) = make_datasets(spark, tmp_path, "changed")
     prepare = small_loads.prepare_small_loads
 
     def prepared(*arguments: Any) -> Any:
@@ -219,7 +219,7 @@ def test_a_file_that_changes_after_the_job_is_refused(spark, tmp_path: Path, mon
 
 
 def test_delivery_that_is_not_plain_uses_the_general_load(spark, tmp_path: Path):
-    (item,) = both(spark, tmp_path, "judged")
+    (item,) = make_datasets(spark, tmp_path, "judged")
     item.load([{"id": "one", "v": "a"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     (raw,) = [e for e in item.events if e["event"] == "dataset_finished" and e["dataset"] == item.raw_state.key]
     assert (raw["error"]["code"], raw["error"]["row"]) == ("VALUE_DOES_NOT_FIT", 2)
@@ -228,7 +228,7 @@ def test_delivery_that_is_not_plain_uses_the_general_load(spark, tmp_path: Path)
 
 
 def test_small_snapshot_that_lacks_many_keys_requires_allow_deletes(spark, tmp_path: Path):
-    (item,) = both(spark, tmp_path, "lacking")
+    (item,) = make_datasets(spark, tmp_path, "lacking")
     item.load([{"id": id_, "v": "a"} for id_ in range(1, 6)], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     rest = [{"id": 1, "v": "a"}]
     limits = {"deletes_share": 0.2, "deletes_keys": 1}
@@ -241,7 +241,7 @@ def test_small_snapshot_that_lacks_many_keys_requires_allow_deletes(spark, tmp_p
 def test_a_run_killed_between_history_and_rawcore_ends_right_when_repeated(
     spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    (item,) = both(spark, tmp_path, "killed")
+    (item,) = make_datasets(spark, tmp_path, "killed")
     item.load([{"id": 1, "v": "a"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
 
     def killed(_: Any) -> None:

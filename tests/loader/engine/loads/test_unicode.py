@@ -1,4 +1,4 @@
-"""Texts, keys, names of columns and of files from all of Unicode, loaded twice by both ways, are as delivered."""
+"""Texts, keys and names from all of Unicode, loaded by both kinds of loads, equal the delivery."""
 
 import random
 import shutil
@@ -15,7 +15,7 @@ from tests.loader.harness import Dataset
 pytestmark = pytest.mark.spark
 
 DAYS = ("2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z")
-# Everything that Python takes for a line end, a blank, a digit or a letter with several cases, and more that is rare.
+# All line ends, blanks, digits and letters with several cases of Python, and other rare characters.
 SEPARATORS = "\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u200b\u2028\u2029\u202f\u205f\u3000\ufeff\u180e"
 RARE = "\x01\x7f\x80\x9f\xad²½٣๕İıſKςσßŉǰ\u0301\u202e\ud7ff\ue000\uf8ff\ufdd0\ufffd\uffff\U0001f600\U000e0001\U0010ffff"
 CHARACTERS = SEPARATORS + RARE

@@ -37,27 +37,30 @@ def snapshot(spark, tmp_path):
     return Kept(spark, tmp_path)
 
 
-def never(*batches) -> list[tuple]:
+def reference_rows(*batches) -> list[tuple]:
     """Return the reference's history of these batches only."""
     reference = ReferenceEngine({"keys": ["id"], "columns": COLUMNS, "policy": FEED})
     for n, rows in enumerate(batches):
         reference.apply({"at": DAY[10 + n], "run_id": str(n), "rows": rows})
 
-    def shown(at):
+    def text_of_time(at):
         return at and f"{at:%Y-%m-%d %H:%M:%S}"
 
-    versions = ((r["id"], r["v"], shown(r["valid_from"]), shown(r["valid_to"]), r["state"]) for r in reference.rows())
+    versions = (
+        (r["id"], r["v"], text_of_time(r["valid_from"]), text_of_time(r["valid_to"]), r["state"])
+        for r in reference.rows()
+    )
     return sorted(versions, key=str)
 
 
-def loaded(feed: Kept) -> None:
+def load_batches(feed: Kept) -> None:
     feed.given(*((rows, DAY[10 + n]) for n, rows in enumerate(BATCHES)))
 
 
 @pytest.mark.nightly
 def test_revert_of_an_earlier_feed_run_gives_the_history_without_that_run(feed):
-    loaded(feed)
-    expected = never(BATCHES[0], BATCHES[2])
+    load_batches(feed)
+    expected = reference_rows(BATCHES[0], BATCHES[2])
     before = feed.table(feed.history_spec).version()
     status, event = feed.perform_run(REVERT, feed.revert_manifest("run-2", 2, later_runs=("run-3",)))
     assert (status, event.get("error")) == ("succeeded", None)
@@ -68,7 +71,7 @@ def test_revert_of_an_earlier_feed_run_gives_the_history_without_that_run(feed):
     assert event["counts"] == {"versions": len(expected), "open": 3}
     assert feed.answer["tables"]["rawcore.rc_t_item_hist"] == {"version_before": before, "version_after": before + 1}
     feed.load([row(1, "next", 12), row(4, "new", 12)], at=DAY[20])
-    expected = never(BATCHES[0], BATCHES[2], [row(1, "next", 12), row(4, "new", 12)])
+    expected = reference_rows(BATCHES[0], BATCHES[2], [row(1, "next", 12), row(4, "new", 12)])
     assert feed.versions() == expected
 
 
@@ -84,7 +87,7 @@ def killing(*_args, **_more):
 @pytest.mark.parametrize("place", ["event_log", by_night("rawcore")])
 @pytest.mark.parametrize("healed_by", [by_night("the revert again"), "the next load"])
 def test_killed_revert_is_completed_by_its_repetition_or_the_next_load(feed, monkeypatch, place, healed_by):
-    loaded(feed)
+    load_batches(feed)
     manifest = feed.revert_manifest("run-2", 2, later_runs=("run-3",))
     with monkeypatch.context() as patch:
         patch.setattr(*((reverts, "forget_run") if place == "event_log" else (rawcore, "rebuild")), killing)
@@ -92,14 +95,14 @@ def test_killed_revert_is_completed_by_its_repetition_or_the_next_load(feed, mon
     later = [row(1, "next", 12), row(2, "between", 6)]
     if healed_by == "the revert again":
         assert feed.perform_run(REVERT, manifest)[0] == "succeeded"
-        assert feed.versions() == never(BATCHES[0], BATCHES[2])
+        assert feed.versions() == reference_rows(BATCHES[0], BATCHES[2])
         assert feed.rawcore_keys() == [1, 2, 3]
     assert feed.load(later, at=DAY[20])[0] == "succeeded"
-    assert feed.versions() == never(BATCHES[0], BATCHES[2], later)
+    assert feed.versions() == reference_rows(BATCHES[0], BATCHES[2], later)
     assert feed.rawcore_keys() == [1, 2, 3]
     if healed_by == "the next load":
         assert feed.perform_run(REVERT, manifest)[0] == "succeeded"
-        assert feed.versions() == never(BATCHES[0], BATCHES[2], later)
+        assert feed.versions() == reference_rows(BATCHES[0], BATCHES[2], later)
 
 
 @pytest.mark.nightly

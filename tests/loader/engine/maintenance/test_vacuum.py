@@ -1,4 +1,4 @@
-"""Vacuum on real tables: former files go, current ones and what runs look up stay, and disk use is measured."""
+"""Vacuum on real tables: removal of former files, retention of required ones, measurement of disk use."""
 
 import os
 import time
@@ -21,7 +21,7 @@ LONG_AGO = time.time() - 90 * 24 * 3600
 
 @pytest.fixture
 def item(spark, tmp_path):
-    """Return a dataset that two loads have written, whose tables promise nothing to readers of former files."""
+    """Return a dataset written by two loads, whose tables have no minimum retention of former files."""
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=POLICY)
     item.given(*(([{"id": n, "v": value} for n in range(5)], DAY[day]) for day, value in ((0, "a"), (1, "b"))))
     for table in tables(item):
@@ -59,7 +59,7 @@ def test_vacuum_dry_run_lists_removable_files_and_removes_nothing(item):
     assert set(listed) < {path.name for path in before}
 
 
-def test_a_vacuum_removes_what_the_dry_run_listed_and_no_row(item):
+def test_vacuum_removes_the_files_of_its_dry_run_and_no_row(item):
     before, versions = data_files(item), item.versions()
     _, planned = vacuum(item, dry_run=True)
     commits = [table.newest_run_commit() for table in tables(item)]
@@ -77,10 +77,10 @@ def test_a_vacuum_removes_what_the_dry_run_listed_and_no_row(item):
 @pytest.mark.nightly
 def test_a_vacuum_removes_key_lists_that_no_commit_names(item):
     raw = next(table for table in tables(item) if table.key == item.tables()[0].key)
-    left = Path(raw.location, "_key_lists", "left")
-    left.mkdir(parents=True)
+    unused_list = Path(raw.location, "_key_lists", "left")
+    unused_list.mkdir(parents=True)
     vacuum(item)
-    assert not left.exists()
+    assert not unused_list.exists()
 
 
 @pytest.mark.nightly
@@ -125,8 +125,8 @@ def test_vacuum_deletes_the_expired_log_and_keeps_later_versions_readable(item):
     os.utime(fresh)
     before = disk_use(table)
     assert vacuum(item)[0] == "succeeded"
-    kept = {int(path.name.split(".")[0]) for path in log_of(table)}
-    assert min(kept) == checkpoint
+    versions = {int(path.name.split(".")[0]) for path in log_of(table)}
+    assert min(versions) == checkpoint
     assert disk_use(table).log_bytes < before.log_bytes
     names = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
     longer = ", ".join(f"'{name}' = 'interval 365 days'" for name in names)

@@ -21,7 +21,7 @@ def compiled(kind: str) -> CompiledCheck:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, failure: Exception, kind: str) -> str:
-    """Return the outcome of a check that fails so, in the common pass or in a query of its own."""
+    """Return the outcome of a check with this failure, in the common pass or in a query of its own."""
 
     def fail(*_) -> None:
         raise failure

@@ -1,4 +1,4 @@
-"""Profiles of tables, and checks of tables as they are, on real tables."""
+"""Profiles of tables, and checks of stored tables, on real tables."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def read(item: Dataset, kind: str, masking: Masking | None = None, **arguments) 
     return reads.read(item.spark, item.warehouse, manifest, "job")
 
 
-def profiled(item: Dataset, **options) -> dict[str, dict]:
+def profile_of(item: Dataset, **options) -> dict[str, dict]:
     return {column["name"]: column for column in read(item, "profile", **options)["profile"]}
 
 
@@ -31,7 +31,7 @@ def profiled(item: Dataset, **options) -> dict[str, dict]:
 def test_a_profile_has_counts_limits_and_frequent_values_of_each_column(item):
     rows = [row(n, name="ab" if n % 2 else "c", price=f"{n}.50") for n in range(1, 10)]
     load(item, [*rows, row(10, name=None, price=None)])
-    columns = profiled(item)
+    columns = profile_of(item)
     assert (columns["id"]["rows"], columns["id"]["distinct"], columns["id"]["minimum"], columns["id"]["maximum"]) == (
         10,
         10,
@@ -48,8 +48,8 @@ def test_a_profile_has_counts_limits_and_frequent_values_of_each_column(item):
 def test_masked_columns_have_counts_and_no_values(item):
     load(item, [row(1, name="secret"), row(2, name=None)])
     spec = item.rawcore_spec
-    shown = [column for column in spec.columns if column.name != "name"]
-    masking = Masking(tuple(column.key for column in shown), tuple(column.name for column in shown))
+    visible_columns = [column for column in spec.columns if column.name != "name"]
+    masking = Masking(tuple(column.key for column in visible_columns), tuple(column.name for column in visible_columns))
     answer = read(item, "profile", masking=masking)
     (name,) = [column for column in answer["profile"] if column["name"] == "name"]
     counts = {"rows": 2, "nulls": 1, "distinct": 1}
@@ -87,7 +87,7 @@ def test_quality_read_checks_the_stored_table(item):
     ]
 
 
-def failing(item: Dataset, spec: CheckSpec, **arguments) -> list[str]:
+def failing_ids(item: Dataset, spec: CheckSpec, **arguments) -> list[str]:
     """Return the ids of the rows that fail a check of the stored table."""
     answer = read(item, "sample", check=to_json(spec), checked_at="2024-01-01T12:00:00+00:00", limit=10, **arguments)
     return [row[answer["columns"].index("id")] for row in answer["rows"]]
@@ -96,18 +96,18 @@ def failing(item: Dataset, spec: CheckSpec, **arguments) -> list[str]:
 @pytest.mark.core
 def test_sample_of_a_check_has_its_failing_rows_by_kind(spark, item):
     load(item, [row(1), row(2, name=None), row(3, name="a", price="-1.00"), row(4, name="4", price=None)])
-    assert failing(item, check("not_null", columns=["name"])) == ["2"]
-    assert failing(item, check("range", columns=["price"], minimum="0")) == ["3"]
-    assert failing(item, check("unique", columns=["name"]), sort="id", descending=True) == ["3", "1"]
+    assert failing_ids(item, check("not_null", columns=["name"])) == ["2"]
+    assert failing_ids(item, check("range", columns=["price"], minimum="0")) == ["3"]
+    assert failing_ids(item, check("unique", columns=["name"]), sort="id", descending=True) == ["3", "1"]
     partner = {"columns": ["name"], "dataset": "rawcore.x", "other_columns": ["name"], "other": item.rawcore_spec}
-    assert failing(item, check("relationship", **partner)) == []
+    assert failing_ids(item, check("relationship", **partner)) == []
     # The price of row 3 makes the cast of its name fail.
     cast = check("condition", condition="price > 0 OR CAST(name AS integer) > 4")
-    assert failing(item, cast) == ["3"]
+    assert failing_ids(item, cast) == ["3"]
 
 
 def test_sample_of_a_check_that_cannot_run_is_refused(item):
     load(item, [row(1)])
     with pytest.raises(Refusal, match="'former', which is no column of the dataset") as refused:
-        failing(item, check("not_null", columns=["former"]))
+        failing_ids(item, check("not_null", columns=["former"]))
     assert refused.value.code == "CHECK_BROKEN"

@@ -38,12 +38,12 @@ def sale(spark, tmp_path) -> Dataset:
     return Dataset(spark, tmp_path, columns=COLUMNS, keys=(), policy={"input": "append"}, historize=False)
 
 
-def quarantined(item: Dataset) -> list[dict]:
+def quarantine_rows(item: Dataset) -> list[dict]:
     table = quarantine_table(item.spark, item.warehouse, item.rawcore_spec.key)
-    return [kept.asDict() for kept in table.frame().collect()] if table.exists() else []
+    return [row.asDict() for row in table.frame().collect()] if table.exists() else []
 
 
-def waiting(item: Dataset, masking: Masking | None = None, **arguments) -> dict:
+def read_quarantine(item: Dataset, masking: Masking | None = None, **arguments) -> dict:
     """Return the answer of a read of the quarantine."""
     arguments = {"limit": 10, "secret": SECRET} | arguments
     manifest = ReadManifest("quarantine", table=item.rawcore_spec, arguments=arguments, masking=masking)
@@ -72,10 +72,10 @@ def test_failing_rows_are_quarantined_with_their_reasons_and_the_others_are_load
         "range": "quarantined",
     }
     key = next(column.key for column in item.rawcore_spec.columns if column.name == "id")
-    kept = {entry["row_values"][key]: entry for entry in quarantined(item)}
-    assert kept["2"]["reasons"] == ["not_null", "range"]
-    assert kept["3"]["reasons"] == ["range"]
-    assert (kept["3"]["run_id"], kept["3"]["state"]) == ("run-1", "waiting")
+    entries = {entry["row_values"][key]: entry for entry in quarantine_rows(item)}
+    assert entries["2"]["reasons"] == ["not_null", "range"]
+    assert entries["3"]["reasons"] == ["range"]
+    assert (entries["3"]["run_id"], entries["3"]["state"]) == ("run-1", "waiting")
 
 
 def test_row_whose_check_cannot_be_computed_is_quarantined_with_the_error(item):
@@ -86,7 +86,7 @@ def test_row_whose_check_cannot_be_computed_is_quarantined_with_the_error(item):
     assert (event["status"], names(item)) == ("succeeded", {1: "a", 4: "d"})
     assert (event["counts"]["quarantined"], results["unique"]["failed"]) == (2, 1)
     key = next(column.key for column in item.rawcore_spec.columns if column.name == "id")
-    reasons = {entry["row_values"][key]: entry["reasons"] for entry in quarantined(item)}
+    reasons = {entry["row_values"][key]: entry["reasons"] for entry in quarantine_rows(item)}
     assert reasons["3"] == ["condition"]
     assert [reason.partition(",")[0] for reason in reasons["2"]] == [
         "condition: could not be computed (DIVIDE_BY_ZERO",
@@ -114,9 +114,9 @@ def test_a_quarantined_key_keeps_its_open_version_and_an_absent_one_is_closed(it
 def test_next_snapshot_replaces_the_waiting_quarantined_rows(item):
     load(item, [row(1, name=None), row(2, name=None)], NAMED)
     load(item, [row(1), row(2, name=None)], NAMED, at=DAY[1])
-    assert [entry["run_id"] for entry in quarantined(item)] == ["run-2"]
+    assert [entry["run_id"] for entry in quarantine_rows(item)] == ["run-2"]
     load(item, [row(1), row(2)], NAMED, at=DAY[2])
-    assert quarantined(item) == []
+    assert quarantine_rows(item) == []
     assert names(item) == {1: "a", 2: "a"}
 
 
@@ -129,8 +129,8 @@ def test_unique_check_quarantines_every_row_that_repeats_a_value(item):
 
 def test_next_load_stores_a_released_row_unchanged(item):
     load(item, [row(1), row(2, name=None)], NAMED)
-    (shown,) = waiting(item)["rows"]
-    assert decision(item, "release", entries=(shown[0],)) == {"released": 1}
+    (waiting_row,) = read_quarantine(item)["rows"]
+    assert decision(item, "release", entries=(waiting_row[0],)) == {"released": 1}
     event, results = load(item, [row(1), row(2, name=None), row(3, name=None)], NAMED, at=DAY[1])
     assert names(item) == {1: "a", 2: None}
     assert event["counts"]["quarantined"] == 1
@@ -140,13 +140,13 @@ def test_next_load_stores_a_released_row_unchanged(item):
 @pytest.mark.parametrize("masking", [None, Masking((), (), secret="s")], ids=["steward", "masked"])
 def test_quarantine_read_shows_tokens_instead_of_hashes_of_values(item, masking):
     load(item, [row(1), row(2, name=None), row(3, name=None)], NAMED)
-    hashes = {entry["entry_id"] for entry in quarantined(item)}
-    tokens = [shown[0] for shown in waiting(item, masking)["rows"]]
+    hashes = {entry["entry_id"] for entry in quarantine_rows(item)}
+    tokens = [waiting_row[0] for waiting_row in read_quarantine(item, masking)["rows"]]
     assert len({*tokens, *hashes}) == 4
     with pytest.raises(Refusal, match="has no such rows in quarantine"):
         decision(item, "release", entries=tuple(hashes))
     assert decision(item, "release", entries=(tokens[0],)) == {"released": 1}
-    assert [shown[0] for shown in waiting(item, masking)["rows"]] == tokens[1:]
+    assert [waiting_row[0] for waiting_row in read_quarantine(item, masking)["rows"]] == tokens[1:]
     table = quarantine_table(item.spark, item.warehouse, item.rawcore_spec.key)
     commits = item.spark.sql(f"DESCRIBE HISTORY {table.sql_name}").collect()
     assert all(SECRET not in str(commit.operationParameters) for commit in commits)
@@ -162,7 +162,7 @@ def test_a_released_row_of_a_delta_is_added_to_the_next_load_once(delta):
     load(delta, [row(2, name="c")], NAMED, at=DAY[2])
     load(delta, [row(1)], NAMED, at=DAY[3])
     assert names(delta) == {1: "a", 2: "c"}
-    assert [entry["state"] for entry in quarantined(delta)] == ["loaded"]
+    assert [entry["state"] for entry in quarantine_rows(delta)] == ["loaded"]
 
 
 @pytest.mark.nightly
@@ -197,7 +197,7 @@ def test_a_released_row_of_an_append_is_added_once(sale):
 def test_drop_deletes_quarantined_rows_and_a_second_decision_is_refused(item):
     load(item, [row(1), row(2, name=None)], NAMED)
     assert decision(item, "drop") == {"dropped": 1}
-    assert quarantined(item) == []
+    assert quarantine_rows(item) == []
     with pytest.raises(Refusal, match="has no such rows in quarantine"):
         decision(item, "drop", run_id="another")
 
@@ -209,7 +209,7 @@ def test_repeated_decision_returns_the_same_counts_and_ignores_later_rows(delta,
     decision(delta, chosen)
     load(delta, [row(3, name=None)], NAMED, at=DAY[1])
     assert decision(delta, chosen) == counts
-    assert [entry["run_id"] for entry in quarantined(delta) if entry["state"] == "waiting"] == ["run-2"]
+    assert [entry["run_id"] for entry in quarantine_rows(delta) if entry["state"] == "waiting"] == ["run-2"]
 
 
 def test_quarantine_decision_runs_as_a_maintenance_run_with_table_versions(item):
@@ -228,14 +228,14 @@ def test_quarantine_decision_runs_as_a_maintenance_run_with_table_versions(item)
 @pytest.mark.nightly
 def test_quarantine_read_returns_waiting_rows_with_their_columns(item):
     load(item, [row(1), row(2, name=None, price="7.25")], NAMED)
-    answer = waiting(item)
+    answer = read_quarantine(item)
     assert answer["columns"] == ["__entry", "__run", "__at", "__reasons", "id", "name", "price", "at"]
     assert answer["rows"][0][3:] == ["not_null", "2", None, "7.25", "2024-01-01 00:00:00"]
 
 
 def test_quarantine_read_returns_no_rows_if_no_row_was_quarantined(item):
     load(item, [row(1)])
-    assert waiting(item)["rows"] == []
+    assert read_quarantine(item)["rows"] == []
 
 
 # --- rows of a delivery that do not fit the contract ---------------------------------------------
@@ -246,7 +246,7 @@ def lenient(spark, tmp_path) -> Dataset:
     return Dataset(spark, tmp_path, columns=COLUMNS, options={"faulty_rows": "quarantine"})
 
 
-def rejected(item: Dataset, run_id: str = "") -> list[list]:
+def rejected_rows(item: Dataset, run_id: str = "") -> list[list]:
     """Return reasons, row number and values of the rejected rows."""
     arguments = {"run_id": run_id, "limit": 10, "secret": SECRET}
     manifest = ReadManifest("quarantine", table=raw_table(item.raw_state), arguments=arguments)
@@ -265,11 +265,11 @@ def test_faulty_rows_are_quarantined_and_the_rest_is_loaded(lenient):
     assert [(fault["code"], fault["column"]) for fault in delivered["faults"]["faults"]] == [
         ("VALUE_DOES_NOT_FIT", "price")
     ]
-    assert rejected(lenient) == [
+    assert rejected_rows(lenient) == [
         ["VALUE_DOES_NOT_FIT price", "2", None, "2", "a", "much", "2024-01-01T00:00:00Z"],
     ]
     event, _ = load(lenient, [row(1, "b"), row(2, price="3.00")], at=DAY[2])
-    assert (names(lenient), rejected(lenient)) == ({1: "b", 2: "a"}, [])
+    assert (names(lenient), rejected_rows(lenient)) == ({1: "b", 2: "a"}, [])
 
 
 def test_faulty_rows_of_a_refused_delivery_are_stored_by_run_and_do_not_wait(item):
@@ -278,5 +278,8 @@ def test_faulty_rows_of_a_refused_delivery_are_stored_by_run_and_do_not_wait(ite
     refused = finished(item.events, item.raw_state.key)
     assert (refused["status"], refused["error"]["code"]) == ("failed", "VALUE_DOES_NOT_FIT")
     assert [fault["code"] for fault in refused["error"]["faults"]] == ["VALUE_DOES_NOT_FIT", "NULL_KEY"]
-    assert [entry[:2] for entry in rejected(item, "run-2")] == [["VALUE_DOES_NOT_FIT at", "2"], ["NULL_KEY id", "3"]]
-    assert rejected(item) == []
+    assert [entry[:2] for entry in rejected_rows(item, "run-2")] == [
+        ["VALUE_DOES_NOT_FIT at", "2"],
+        ["NULL_KEY id", "3"],
+    ]
+    assert rejected_rows(item) == []

@@ -29,7 +29,7 @@ DAY = ["2024-01-01T00:00:00+00:00", "2024-01-02T00:00:00+00:00"]
 LOADS = tuple(([{"id": n, "v": f"{n % part}"} for n in range(12)], day) for part, day in zip((3, 4), DAY, strict=True))
 QUERY = "SELECT (SELECT count(*) FROM t) AS rows, (SELECT max(v) FROM t) AS v, * FROM t ORDER BY id"
 MODEL = "SELECT CAST(id AS int) AS id, v FROM t"
-# Codes of errors about files of a table that are gone.
+# Codes of errors about missing files of a table.
 CLEAR = {"TABLE_MOVED", "SQL_FAILED", "FILE_MISSING", "BEYOND_RETENTION"}
 KINDS = ("sample", "export", "export of changes", "changes", "compare", "profile", "sql", "try_model", "origin")
 Alter = Callable[[DeltaTable], None]
@@ -174,7 +174,7 @@ def replace_and_vacuum(table: DeltaTable) -> None:
 
 
 def make_anew(table: DeltaTable) -> None:
-    """Remove the folder of the table, and put that of another table with other rows in its place."""
+    """Replace the folder of the table by that of another table with other rows."""
     folder = Path(table.location)
     other = folder.with_name("other")
     rows = table.spark.newSession().read.format("delta").load(table.location)
@@ -183,7 +183,7 @@ def make_anew(table: DeltaTable) -> None:
     other.rename(folder)
 
 
-def interrupted(reading: Reading, due: int, alter: Alter) -> tuple[dict[str, Any], bool]:
+def read_while_altered(reading: Reading, due: int, alter: Alter) -> tuple[dict[str, Any], bool]:
     """Return the answer of a read whose table is altered at a moment, and True if the read had such a moment."""
     table = reading.item.table(reading.spec)
     moments = Moments(reading.item.spark, due, lambda: alter(table))
@@ -202,16 +202,16 @@ def test_read_of_a_table_that_is_altered_meanwhile_is_of_one_version(spark, tmp_
     small = {"spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.sql.shuffle.partitions": "3"}
     monkeypatch.setattr(exports, "_SETTINGS", exports._SETTINGS | small)
 
-    def begun(name: str) -> Reading:
+    def begin_reading(name: str) -> Reading:
         return Reading(Dataset(spark, tmp_path / name).given(*LOADS), kind)
 
-    calm = begun("calm")
+    calm = begin_reading("calm")
     before = calm.answer()
     assert "error" not in before, before
     alter(calm.item.table(calm.spec))
     after, answers = calm.answer(), []
     for due in range(1, 100):
-        answer, was_altered = interrupted(begun(str(due)), due, alter)
+        answer, was_altered = read_while_altered(begin_reading(str(due)), due, alter)
         if not was_altered:
             break
         answers.append(answer)

@@ -1,4 +1,4 @@
-"""Columns that tables have or get beyond those that a model was saved over change none of its results on Spark."""
+"""Columns of tables that were unknown when a model was saved change none of its results on Spark."""
 
 import re
 
@@ -81,14 +81,14 @@ NIGHTLY = [pytest.param(text, marks=pytest.mark.nightly) for text in BY_NIGHT]
 
 @pytest.fixture(scope="module")
 def rows_of(spark):
-    """Return the rows of a model over tables that have further columns; ``told`` of them are described."""
+    """Return a function for the rows of a model over tables with further columns, described or not."""
 
-    def rows(text: str, columns: list[str], further: dict[str, list[str]], *, told: bool) -> list[tuple]:
+    def rows(text: str, columns: list[str], further: dict[str, list[str]], *, is_described: bool) -> list[tuple]:
         states: dict[str, DatasetState] = {}
         for name, own in COLUMNS.items():
             extra = further.get(name, [])
-            seen = [*own, *extra] if told else own
-            states[stable(name)] = _state(name, seen)
+            described_columns = [*own, *extra] if is_described else own
+            states[stable(name)] = _state(name, described_columns)
             values = ", ".join(
                 str((*row, *(number * (place + 1) for place in range(len(extra))))).replace("None", "CAST(NULL AS INT)")
                 for row, number in zip(ROWS[name], ADDED, strict=False)
@@ -129,14 +129,14 @@ def _names(text: str, dataset: str) -> list[str]:
 def test_undescribed_table_columns_change_no_model_result(rows_of, text) -> None:
     columns = [column.name for column in describe_select(text, _described({})).columns]
     everywhere = {name: _names(text, name) for name in COLUMNS}
-    assert rows_of(text, columns, everywhere, told=False) == rows_of(text, columns, {}, told=False)
+    assert rows_of(text, columns, everywhere, is_described=False) == rows_of(text, columns, {}, is_described=False)
 
 
 @pytest.mark.parametrize("text", [*BY_DAY, *NIGHTLY])
 def test_accepted_added_columns_change_no_model_result(rows_of, text) -> None:
     before = _described({})
     columns = [column.name for column in describe_select(text, before).columns]
-    expected = rows_of(text, columns, {}, told=True)
+    expected = rows_of(text, columns, {}, is_described=True)
     for dataset in COLUMNS:
         for name in _names(text, dataset):
             further = {dataset: [name]}
@@ -144,4 +144,4 @@ def test_accepted_added_columns_change_no_model_result(rows_of, text) -> None:
                 check_meaning(text, before, _described(further))
             except MetadataError:
                 continue
-            assert rows_of(text, columns, further, told=True) == expected, f"{dataset}.{name}"
+            assert rows_of(text, columns, further, is_described=True) == expected, f"{dataset}.{name}"

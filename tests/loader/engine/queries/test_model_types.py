@@ -369,7 +369,7 @@ def test_described_model_columns_equal_those_derived_by_spark(analysis, text):
     columns = describe_select(text, DATASETS).columns
     fields = analysis(text).fields
     expected = [(field.name.lower(), str(from_spark(field.dataType.simpleString()))) for field in fields]
-    # Spark stores string(n) as text unless the column of a table says so.
+    # Spark stores string(n) as text unless the column of a table declares the length.
     derived = [(column.name.lower(), from_metadata(column.type)) for column in columns]
     assert derived == [(name, from_metadata(type_)) for name, type_ in expected]
     unsafe = [

@@ -1,4 +1,4 @@
-"""Rows of a table by condition, text, order and offset, also for a reader who does not see every column."""
+"""Rows of a table by condition, text, order and offset, also with masked columns."""
 
 import csv
 from dataclasses import replace
@@ -70,7 +70,7 @@ def test_masked_column_is_refused_as_order_and_condition(item: Dataset):
 
 
 def view_of(item: Dataset) -> ReadManifest:
-    """A read of rows of a view over the table, in which the names are masked for the reader."""
+    """Return a read of a view over the table, in which the names are masked for the reader."""
     keys = {name: stable("view", name) for name in ("mail", "loud", "sum")}
     columns = tuple(ColumnSpec(key, name, "string", "attribute") for name, key in keys.items())
     view = TableSpec(stable("view"), "stage", "people", "view", columns)
@@ -110,11 +110,11 @@ def test_a_view_is_compared_with_that_of_another_environment_without_masked_colu
     query = "SELECT mail, lower(name) AS loud, concat('+', city) AS sum FROM people WHERE mail <> 'eve@x'"
     arguments = {"by": "environments", "base": "prod", "warehouse": item.warehouse}
     other = (*beneath, replace(there, query=query))
-    asked = replace(manifest, kind="compare", table=view, arguments=arguments, other_sources=other)
-    difference = read(item.spark, item.warehouse, asked, "compare")["difference"]
+    read_arguments = replace(manifest, kind="compare", table=view, arguments=arguments, other_sources=other)
+    difference = read(item.spark, item.warehouse, read_arguments, "compare")["difference"]
     assert difference["rows"] == {"added": 1, "changed": 2, "gone": 0, "same": 0}
     assert difference["columns"]["left_out"] == ["loud"]
-    by_rows = replace(asked, arguments=arguments | {"whole_rows": True})
+    by_rows = replace(read_arguments, arguments=arguments | {"whole_rows": True})
     row_difference = read(item.spark, item.warehouse, by_rows, "compare")["difference"]
     assert row_difference["rows"] == {"added": 3, "changed": 0, "gone": 2, "same": 0}
 
@@ -126,16 +126,16 @@ def test_origin_returns_the_delivered_row_and_descendants_its_key(item: Dataset)
     def origin(at: str) -> list[list]:
         arguments = {"entity_key": key, "at": at}
         parts = {"inputs": load.inputs, "entity_key": load.entity_key}
-        asked = ReadManifest("origin", item.history_spec, None, arguments, **parts)
-        return read(item.spark, item.warehouse, asked, "origin")["rows"]
+        manifest = ReadManifest("origin", item.history_spec, None, arguments, **parts)
+        return read(item.spark, item.warehouse, manifest, "origin")["rows"]
 
     assert origin("2023-12-31T00:00:00+00:00") == []
     ((_, run_id, _, file, row, opened),) = origin("2024-01-01T00:00:00+00:00")
     assert (run_id, opened) == ("run-1", "true")
     arguments = {"run_id": run_id, "file": file, "row": row}
     stored = Descendant(item.history_spec, load.inputs, load.entity_key)
-    asked = ReadManifest("descendants", load.inputs[0].table, None, arguments, descendants=(stored,))
-    answer = read(item.spark, item.warehouse, asked, "descendants")
+    manifest = ReadManifest("descendants", load.inputs[0].table, None, arguments, descendants=(stored,))
+    answer = read(item.spark, item.warehouse, manifest, "descendants")
     assert answer["rows"] == [[item.history_spec.qualified_name, key, "1", "true", "true"]]
     with pytest.raises(Refusal, match="does not have row 99"):
-        read(item.spark, item.warehouse, replace(asked, arguments=arguments | {"row": 99}), "descendants")
+        read(item.spark, item.warehouse, replace(manifest, arguments=arguments | {"row": 99}), "descendants")

@@ -37,7 +37,7 @@ def warehouse(spark, tmp_path) -> Warehouse:
 
 @pytest.fixture
 def totals(warehouse: Warehouse) -> Warehouse:
-    """The model, loaded from three orders."""
+    """Return the model, loaded from three orders."""
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",))
     warehouse.load("mart.totals")
     return warehouse
@@ -105,9 +105,9 @@ def test_trial_sample_reads_the_same_part_of_a_table_each_time(warehouse: Wareho
 
 def test_masked_columns_have_no_value_within_the_select(warehouse: Warehouse):
     columns = current_table(warehouse.states["sales.orders"]).columns
-    shown = [column.key for column in columns if column.name != "customer"]
+    visible = [column.key for column in columns if column.name != "customer"]
 
-    answer = attempt(warehouse, masking=Masking(tuple(shown), (), (), "secret"))
+    answer = attempt(warehouse, masking=Masking(tuple(visible), (), (), "secret"))
 
     assert answer["rows"] == [[None, 3, "4.50"]]
 

@@ -1,4 +1,4 @@
-"""Sources of tests, and what their deliveries bring."""
+"""Sources of tests and the rows of their deliveries."""
 
 import pytest
 

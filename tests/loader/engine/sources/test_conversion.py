@@ -81,7 +81,7 @@ TEXTS = {
 }  # fmt: skip
 
 
-def converted(spark, type_text, values, options=None, source=None):
+def convert(spark, type_text, values, options=None, source=None):
     """Return Spark's conversion of the values, or DOES_NOT_FIT."""
     given = source or T.StringType()
     schema = T.StructType([T.StructField("place", T.IntegerType()), T.StructField("v", given)])
@@ -116,17 +116,17 @@ def test_texts_are_converted_to_each_type_or_do_not_fit(spark, type_text):
     expected = list(TEXTS[type_text].values())
     if type_text == "timestamp":
         expected = [micros(value) for value in expected]
-    assert converted(spark, type_text, list(TEXTS[type_text])) == expected
+    assert convert(spark, type_text, list(TEXTS[type_text])) == expected
 
 
 def test_float_accepts_nan(spark):
-    assert [str(value) for value in converted(spark, "float", ["NaN", " NaN"])] == ["nan", "nan"]
+    assert [str(value) for value in convert(spark, "float", ["NaN", " NaN"])] == ["nan", "nan"]
 
 
 def test_time_zone_option_applies_only_to_timestamps_without_a_zone(spark):
     texts = ["2020-01-01", "2020-06-01T12:30", "2020-06-01 12:30:00Z", "2020-06-01T12:30:00+05:00"]
     expected = [at(2019, 12, 31, 23), at(2020, 6, 1, 10, 30), at(2020, 6, 1, 12, 30), at(2020, 6, 1, 7, 30)]
-    instants = converted(spark, "timestamp", texts, {"timezone": "Europe/Berlin"})
+    instants = convert(spark, "timestamp", texts, {"timezone": "Europe/Berlin"})
     assert instants == [micros(value) for value in expected]
 
 
@@ -136,17 +136,17 @@ SKIPPED = ["2024-03-31T02:00", "2024-03-31 02:30:00", "2024-03-31T02:59:59.99999
 def test_a_local_time_that_the_clocks_skip_does_not_fit(spark):
     around = ["2024-03-31T01:59:59", "2024-03-31T03:00", "2024-03-31T02:30Z"]
     expected = [at(2024, 3, 31, 0, 59, 59), at(2024, 3, 31, 1), at(2024, 3, 31, 2, 30)]
-    instants = converted(spark, "timestamp", [*SKIPPED, *around], {"timezone": "Europe/Berlin"})
+    instants = convert(spark, "timestamp", [*SKIPPED, *around], {"timezone": "Europe/Berlin"})
     assert instants == [NO] * len(SKIPPED) + [micros(value) for value in expected]
 
 
-def test_a_local_time_that_comes_twice_is_the_earlier_instant(spark):
-    instants = converted(spark, "timestamp", ["2024-10-27T02:30"], {"timezone": "Europe/Berlin"})
+def test_repeated_local_time_is_the_earlier_instant(spark):
+    instants = convert(spark, "timestamp", ["2024-10-27T02:30"], {"timezone": "Europe/Berlin"})
     assert instants == [micros(at(2024, 10, 27, 0, 30))]
 
 
 def test_a_date_is_its_first_instant_even_where_the_clocks_skip_midnight(spark):
-    instants = converted(spark, "timestamp", ["2018-11-04"], {"timezone": "America/Sao_Paulo"})
+    instants = convert(spark, "timestamp", ["2018-11-04"], {"timezone": "America/Sao_Paulo"})
     assert instants == [micros(at(2018, 11, 4, 3))]
 
 
@@ -178,11 +178,11 @@ TYPED = [
 @pytest.mark.core
 @pytest.mark.parametrize(("type_text", "source", "cases"), TYPED, ids=lambda part: str(part)[:30])
 def test_typed_values_are_converted_to_each_type_or_do_not_fit(spark, type_text, source, cases):
-    assert converted(spark, type_text, list(cases), source=source) == list(cases.values())
+    assert convert(spark, type_text, list(cases), source=source) == list(cases.values())
 
 
 def test_nested_values_become_json(spark):
     values = [{"a": [1, 2]}]
-    assert converted(spark, "json", values, source=T.MapType(T.StringType(), T.ArrayType(T.IntegerType()))) == [
+    assert convert(spark, "json", values, source=T.MapType(T.StringType(), T.ArrayType(T.IntegerType()))) == [
         '{"a":[1,2]}'
     ]

@@ -202,7 +202,7 @@ def test_control_characters_of_a_wrong_encoding_are_loaded_with_a_warning(spark,
 
 
 def test_byte_order_mark_within_a_joined_file_is_loaded_with_a_warning(spark, put):
-    """The mark at the beginning of a file is no value."""
+    """Check that a mark at the beginning of a file is not part of a value."""
     first, joined = "\ufeffid,name,n\na,x,1\n", "\ufeffid,name,n\nb,\ufeffy,1\n\ufeffc,z,2\n"
     put("day/1.csv", first)
     delivery = read_delivery(spark, source_of(put("day/2.csv", joined).replace("2.csv", "*.csv")))

@@ -202,8 +202,8 @@ def test_checks_and_every_partition_of_the_write_read_one_snapshot(spark, orders
     delivery.release()
     assert delivery.rows == len(rows) == 100
     assert sum(row.amount for row in rows) == sum(range(1, 101)) * 3 / 2
-    left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'elevata'"
-    wait_until(lambda: orders.execute(left).fetchone() == (0,))
+    connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'elevata'"
+    wait_until(lambda: orders.execute(connections).fetchone() == (0,))
 
 
 def test_times_without_a_zone_are_read_in_the_time_zone_of_the_source(spark, orders):

@@ -1,4 +1,4 @@
-"""Rows of one business key that a source orders: the latest or first is kept, the others are counted."""
+"""Deduplication of ordered rows of one business key: the latest or first is kept, the others are counted."""
 
 import pytest
 
@@ -29,12 +29,12 @@ def read(spark, path, **options):
 
 @pytest.mark.core
 @pytest.mark.parametrize(
-    ("deduplicate", "kept"),
+    ("deduplicate", "expected"),
     [("latest", [("a", "new"), ("b", "once"), ("c", "one")]), ("first", [("a", "old"), ("b", "once"), ("c", "one")])],
 )
-def test_deduplication_keeps_the_latest_or_first_row_of_each_key(spark, put, deduplicate, kept):
+def test_deduplication_keeps_the_latest_or_first_row_of_each_key(spark, put, deduplicate, expected):
     rows, delivery = read(spark, put("a.csv", ROWS), deduplicate=deduplicate, order_by="at, n")
-    assert rows == kept
+    assert rows == expected
     assert (delivery.rows, delivery.superseded, delivery.duplicates) == (5, 2, 0)
 
 

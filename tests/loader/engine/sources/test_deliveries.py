@@ -121,15 +121,15 @@ def test_location_accepts_paths_urls_and_patterns(spark, put, tmp_path):
     put("a b/one[1].csv", "id,name,n\na,x,1\n")
     put("a b/two.csv", "id,name,n\nb,y,2\n")
     folder = tmp_path / "a b"
-    first, both = [("a", "x", "1")], [("a", "x", "1"), ("b", "y", "2")]
+    first, all_rows = [("a", "x", "1")], [("a", "x", "1"), ("b", "y", "2")]
     assert rows_of(spark, folder / "one[1].csv") == first
     assert rows_of(spark, f"file://{folder}/one[1].csv") == first
     assert rows_of(spark, (folder / "one[1].csv").as_uri()) == first
-    assert rows_of(spark, folder / "*.csv") == both
+    assert rows_of(spark, folder / "*.csv") == all_rows
 
 
 def test_identical_rows_are_counted_and_collapsed(spark, put):
-    """Rows compare by typed value: 1, 1.0 and 01 are the same integer."""
+    """Check that rows compare by typed value: 1, 1.0 and 01 are the same integer."""
     path = put("a.csv", "id,name,n\na,x,1\nb,y,2\na,x,1.0\na,x,01\n")
     delivery = read_delivery(spark, source_of(path))
     assert (delivery.rows, delivery.duplicates) == (4, 2)
@@ -162,7 +162,7 @@ def test_columns_with_special_characters_in_their_names_are_read(spark, put):
     assert rows_of(spark, path, columns) == [("x", "2.5")]
 
 
-# Parquet that is taken
+# Parquet
 
 
 @pytest.mark.core
@@ -180,7 +180,7 @@ def test_parquet_delivery_is_read_with_its_types_and_unknown_columns(spark, tmp_
     delivery.release()
 
 
-# What is refused
+# Refusals
 
 
 def test_missing_or_hidden_file_is_refused(spark, tmp_path, put):
@@ -412,7 +412,7 @@ def test_delivery_faults_are_all_reported_together(spark, put):
 
 
 def test_a_value_that_moved_to_the_next_column_is_a_conflict(spark, put):
-    """(x, NULL) and (NULL, x) differ, although NULL adds nothing to a hash."""
+    """Check that (x, NULL) and (NULL, x) differ, although NULL adds nothing to a hash."""
     columns = [KEY, DeliveredColumn("l", "l", "string"), DeliveredColumn("m", "m", "string")]
     assert refused(spark, put("a.csv", "id,l,m\na,x,\na,,x\n"), columns).code == "CONFLICTING_ROWS"
 

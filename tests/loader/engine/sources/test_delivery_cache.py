@@ -1,4 +1,4 @@
-"""Deliveries are loaded as they were checked: text is cached, Parquet is read again and compared."""
+"""Consistency of deliveries between check and write: text is cached, Parquet is read again and compared."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -60,10 +60,10 @@ def versions(item: Dataset) -> list[int]:
 
 def test_parquet_is_loaded_without_keeping_it_in_memory(item, tmp_path, monkeypatch):
     item.given()
-    held = []
-    once_checked(monkeypatch, lambda: held.extend(held_in_memory(item.spark)))
+    cached = []
+    once_checked(monkeypatch, lambda: cached.extend(held_in_memory(item.spark)))
     status, _ = item.attempt(parquet(item, put(tmp_path / "a.parquet", CHECKED), at=DAY[0], run_id="one"))
-    assert (status, item.current(), held) == ("succeeded", CHECKED, [])
+    assert (status, item.current(), cached) == ("succeeded", CHECKED, [])
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_text_file_replaced_after_its_checks_is_loaded_as_checked(item, monkeypa
 
 @pytest.mark.core
 def test_text_that_is_replaced_before_its_rows_are_cached_is_refused(item, monkeypatch):
-    """The header of the first file would name the fields of the second."""
+    """Check that the header of the first file does not name the fields of the second."""
     item.given()
     before, check = versions(item), deliveries.missing_columns
     path = item.deliver(CHECKED)
@@ -133,7 +133,7 @@ def test_text_that_is_replaced_before_its_rows_are_cached_is_refused(item, monke
 
 
 def test_sources_over_the_same_file_cache_separate_rows(spark, tmp_path):
-    """One that is released leaves the rows of another one as they were checked."""
+    """Check that releasing one source does not affect the cached rows of the other."""
     path = tmp_path / "shared.csv"
     path.write_text("id,a,b\n1,10,20\n2,11,21\n")
 
@@ -176,7 +176,7 @@ def test_rows_of_one_key_that_differ_are_refused(item, tmp_path, monkeypatch, on
     assert (error["code"], error["count"], error["samples"]) == ("CONFLICTING_ROWS", 1, ["id=1 (2 rows)"])
 
 
-def test_keys_whose_hashes_are_the_same_are_told_apart(item, tmp_path, monkeypatch):
+def test_different_keys_with_equal_hashes_are_distinguished(item, tmp_path, monkeypatch):
     item.given()
     monkeypatch.setattr(keys, "_has_distinct_keys", lambda *_: False)
     status, events = item.attempt(parquet(item, put(tmp_path / "e.parquet", CHECKED), at=DAY[0], run_id="one"))

@@ -1,7 +1,7 @@
-"""Feed loads: each file is loaded once, whatever the control database records.
+"""Feed loads: each file is loaded once, regardless of the control database.
 
-Which files a run reads is decided without Spark (tests/loader/domain/sources/test_feeds.py): where a test is about that
-alone, it runs by night.
+The selection of files is tested without Spark (tests/loader/domain/sources/test_feeds.py): tests of the selection alone
+run at night.
 """
 
 import json
@@ -75,7 +75,7 @@ def test_each_file_is_loaded_once_and_a_run_without_new_files_warns(feed):
 
 
 @pytest.mark.nightly
-def test_a_file_that_changed_after_it_was_loaded_is_refused_and_nothing_is_touched(feed):
+def test_file_changed_after_its_load_is_refused_and_no_table_changes(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)
     feed.put("a.jsonl", (1, "a", 0), (1, "longer", 1))
@@ -177,7 +177,7 @@ def test_a_history_that_joins_later_gets_the_files_that_were_loaded_before(feed)
 
 @pytest.mark.nightly
 def test_overtaken_run_writes_no_duplicate_rows_to_raw(feed, monkeypatch):
-    """Two runners, one with a broken lease, have both listed the new file."""
+    """Let two runners, one with a broken lease, load the same new file."""
     feed.put("a.jsonl", (1, "a", 0))
     feed.prepare()
     other = replace(feed.manifest(feed.place, at=DAY[0], run_id="other"), rawcore=())

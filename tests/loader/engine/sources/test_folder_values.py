@@ -31,7 +31,7 @@ def put_folders(folder, kind, content=None):
     return folder / "sales"
 
 
-def loaded(spark, source):
+def load_rows(spark, source):
     delivery = read_delivery(spark, source)
     rows = sorted((tuple(row) for row in delivery.frame.collect()), key=repr)
     delivery.release()
@@ -43,10 +43,10 @@ def loaded(spark, source):
 def test_folder_names_provide_column_values(spark, tmp_path, kind):
     folder = put_folders(tmp_path, kind)
     day = dt.date(2024, 1, 31) if kind == "parquet" else "2024-01-31"
-    rows = loaded(spark, source_of(folder, (KEY, CITY, DAY), kind))
+    rows = load_rows(spark, source_of(folder, (KEY, CITY, DAY), kind))
     assert rows == [("a", "Köln+%", day), ("b", "Bonn", None)]
-    assert loaded(spark, source_of(folder, (KEY,), kind)) == [("a",), ("b",)]
-    assert loaded(spark, source_of(folder / FOLDERS[1], (KEY,), kind)) == [("b",)]
+    assert load_rows(spark, source_of(folder, (KEY,), kind)) == [("a",), ("b",)]
+    assert load_rows(spark, source_of(folder / FOLDERS[1], (KEY,), kind)) == [("b",)]
     assert refused(spark, folder / FOLDERS[1], (KEY, CITY), kind).code == "MISSING_COLUMN"
 
 
@@ -56,20 +56,20 @@ def test_folder_name_that_writers_spell_in_different_ways_is_one_column(spark, t
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.csv").write_text(f"id\n{key}\n")
     columns = (KEY, DeliveredColumn("k-day", "order day", "string"))
-    assert loaded(spark, source_of(tmp_path, columns, "csv")) == [("a", "1/2"), ("b", "2"), ("c", "x")]
+    assert load_rows(spark, source_of(tmp_path, columns, "csv")) == [("a", "1/2"), ("b", "2"), ("c", "x")]
 
 
 @pytest.mark.spark
 def test_headerless_files_provide_the_columns_missing_from_folder_names(spark, tmp_path):
     folder = put_folders(tmp_path, "csv", lambda key: f"{key}\n".encode())
     source = source_of(folder, (KEY, CITY, DAY), "csv", header=False)
-    assert loaded(spark, source) == [("a", "Köln+%", "2024-01-31"), ("b", "Bonn", None)]
+    assert load_rows(spark, source) == [("a", "Köln+%", "2024-01-31"), ("b", "Bonn", None)]
 
 
 @pytest.mark.spark
 def test_file_column_takes_precedence_over_a_folder_value(spark, tmp_path):
     folder = put_folders(tmp_path, "csv", lambda key: f"id,city\n{key},here\n".encode())
-    assert loaded(spark, source_of(folder, (KEY, CITY))) == [("a", "here"), ("b", "here")]
+    assert load_rows(spark, source_of(folder, (KEY, CITY))) == [("a", "here"), ("b", "here")]
 
 
 @pytest.mark.spark

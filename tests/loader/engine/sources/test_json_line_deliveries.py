@@ -103,7 +103,7 @@ ODD_LINES = [
 
 
 def test_odd_json_lines_neither_hide_good_lines_nor_load_rows(spark, put):
-    """Each good line stands between two odd ones, and a task reads a few lines."""
+    """Put each good line between two odd ones; a task reads a few lines."""
     good = [f'{{"id":"g{n}","name":"x","n":{n}}}'.encode() for n in range(len(ODD_LINES))]
     path = put("a.jsonl", b"\n".join(line for pair in zip(ODD_LINES, good, strict=True) for line in pair))
     size = "spark.sql.files.maxPartitionBytes"
@@ -136,7 +136,7 @@ def test_file_that_is_not_json_lines_is_refused_even_with_quarantine(spark, put,
 
 @pytest.mark.parametrize("line", [b"\xef\xbb\xbf ", b"[]", b'[{"id":"b"},{"id":"c"}]'])
 def test_json_lines_file_is_refused_if_spark_reads_another_number_of_rows(spark, put, monkeypatch, line):
-    """If Spark takes a line otherwise than expected, no row is marked in place of another one."""
+    """Check that no row is marked in place of another one if Spark splits lines differently."""
     monkeypatch.setattr(json_lines, "_has_other_rows", lambda _: F.lit(False))
     content = b'{"id":"a","name":"x","n":1}\n' + line + b'\n{"id": \n'
     refusal = refused(spark, put("a.jsonl", content), format_name="jsonl", faulty_rows="quarantine")

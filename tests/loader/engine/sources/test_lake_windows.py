@@ -1,7 +1,7 @@
 """Loads of a Delta table and of Parquet files from a watermark on.
 
-Which rows a run reads, and when a mark moves, is decided without Spark (tests/loader/domain/sources/test_marks.py);
-tests/loader/engine/sources/test_marks.py has deaths, reverts and runs by hand, which do not depend on the format.
+The read rows and the movement of marks are tested without Spark (tests/loader/domain/sources/test_marks.py);
+tests/loader/engine/sources/test_marks.py has deaths, reverts and full runs, which do not depend on the format.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def test_load_reads_rows_from_the_watermark_on(lake):
     assert (first["counts"]["rows"], first["window"]) == (3, {"from": None, "to": {"n": "5"}})
     second = item.run(2, (1, "A", 6), (4, "d", 4))
     assert (second["counts"]["rows"], second["window"]) == (3, {"from": {"n": "4"}, "to": {"n": "6"}})
-    assert (item.kept(), item.mark()) == ([(1, "A"), (2, "b"), (3, "c"), (4, "d")], "6")
+    assert (item.current_values(), item.mark()) == ([(1, "A"), (2, "b"), (3, "c"), (4, "d")], "6")
 
 
 @pytest.mark.nightly
@@ -44,7 +44,7 @@ def test_a_run_that_dies_between_raw_and_history_loses_no_rows(lake, monkeypatch
         item.run(2, (2, "b", 2))
     assert (item.status, item.mark()) == ("failed", "1")
     assert item.run(3, (3, "c", 3))["counts"]["rows"] == 3
-    assert (item.kept(), item.mark()) == ([(1, "a"), (2, "b"), (3, "c")], "3")
+    assert (item.current_values(), item.mark()) == ([(1, "a"), (2, "b"), (3, "c")], "3")
 
 
 @pytest.mark.nightly
@@ -64,4 +64,4 @@ def test_a_value_far_ahead_is_loaded_and_does_not_move_the_mark(lake):
     assert (first["counts"]["rows"], first["window"]["to"], first["window"]["ahead"]) == (3, {"n": "2"}, {"n": 1})
     assert "1 row with n far beyond all others" in first["warnings"][0]
     item.run(2, (1, "A", 3), (4, "d", 4))
-    assert (item.kept(), item.mark()) == ([(1, "A"), (2, "b"), (4, "d"), (9, "far")], "4")
+    assert (item.current_values(), item.mark()) == ([(1, "A"), (2, "b"), (4, "d"), (9, "far")], "4")

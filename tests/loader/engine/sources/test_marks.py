@@ -1,6 +1,6 @@
 """Loads of a PostgreSQL table from a watermark on: mark, deaths, reverts and refusals.
 
-Which rows a run reads, and when a mark moves, is decided without Spark (tests/loader/domain/sources/test_marks.py).
+The read rows and the movement of marks are tested without Spark (tests/loader/domain/sources/test_marks.py).
 """
 
 from collections.abc import Iterator
@@ -98,7 +98,7 @@ class Table(Kept):
     def values(self) -> list[tuple]:
         return [(row["id"], row["v"]) for row in self.history()]
 
-    def kept(self) -> list[tuple]:
+    def current_values(self) -> list[tuple]:
         return [(row["id"], row["v"]) for row in self.current()]
 
 
@@ -115,22 +115,25 @@ def table(spark, tmp_path, server):
     return make
 
 
-def shown(number: int) -> str:
+def text_of_time(number: int) -> str:
     return AT[number].replace(".000000", "") + ":00"
 
 
 def test_load_reads_rows_from_the_watermark_on(table):
     item = table(DELTA)
     first = item.run(1, (1, "a", 1), (2, "b", 2), (3, "c", 3))
-    assert (first["counts"]["rows"], first["window"]) == (3, {"from": None, "to": {"at": shown(3)}})
+    assert (first["counts"]["rows"], first["window"]) == (3, {"from": None, "to": {"at": text_of_time(3)}})
     second = item.run(2, (1, "A", 4))
-    assert (second["counts"]["rows"], second["window"]) == (2, {"from": {"at": shown(3)}, "to": {"at": shown(4)}})
+    assert (second["counts"]["rows"], second["window"]) == (
+        2,
+        {"from": {"at": text_of_time(3)}, "to": {"at": text_of_time(4)}},
+    )
     assert item.values() == [(1, "a"), (1, "A"), (2, "b"), (3, "c")]
-    assert item.kept() == [(1, "A"), (2, "b"), (3, "c")]
-    assert (item.rows_read(3), item.mark(), len(item.values())) == (1, shown(4), 4)
+    assert item.current_values() == [(1, "A"), (2, "b"), (3, "c")]
+    assert (item.rows_read(3), item.mark(), len(item.values())) == (1, text_of_time(4), 4)
     item.columns |= {"w": "string"}
     item.server.execute("ALTER TABLE marks.item ADD w text DEFAULT 'new'")
-    assert (item.rows_read(4), item.mark()) == (3, shown(4))
+    assert (item.rows_read(4), item.mark()) == (3, text_of_time(4))
 
 
 def test_a_run_that_dies_between_raw_and_history_loses_no_rows(table, monkeypatch):
@@ -139,10 +142,10 @@ def test_a_run_that_dies_between_raw_and_history_loses_no_rows(table, monkeypatc
     with monkeypatch.context() as broken:
         broken.setattr(load, "load_rawcore", lambda *_: (_ for _ in ()).throw(RuntimeError("killed")))
         item.run(2, (1, "A", 3))
-    assert (item.status, item.mark()) == ("failed", shown(2))
+    assert (item.status, item.mark()) == ("failed", text_of_time(2))
     item.sequence -= 1
     assert item.rows_read(3, (3, "c", 4)) == 3
-    assert (item.kept(), item.mark()) == ([(1, "A"), (2, "b"), (3, "c")], shown(4))
+    assert (item.current_values(), item.mark()) == ([(1, "A"), (2, "b"), (3, "c")], text_of_time(4))
 
 
 @pytest.mark.nightly
@@ -152,17 +155,21 @@ def test_the_rows_of_a_reverted_run_are_read_again(table, policy):
     item.rows_read(1, (1, "a", 1), (2, "b", 2))
     item.rows_read(2, (1, "A", 3), (3, "c", 4))
     status, _ = item.perform_run(REVERT, item.revert_manifest("run-2", 2, later_runs=()))
-    assert (status, item.mark(), item.kept()) == ("succeeded", shown(2), [(1, "a"), (2, "b")])
+    assert (status, item.mark(), item.current_values()) == ("succeeded", text_of_time(2), [(1, "a"), (2, "b")])
     assert item.rows_read(3) == 3
-    assert (item.mark(), item.kept()) == (shown(4), [(1, "A"), (2, "b"), (3, "c")])
+    assert (item.mark(), item.current_values()) == (text_of_time(4), [(1, "A"), (2, "b"), (3, "c")])
     status, _ = item.perform_run(PRUNE, item.prune_manifest("2024-01-01"))
-    assert (status, item.mark()) == ("succeeded", shown(4))
+    assert (status, item.mark()) == ("succeeded", text_of_time(4))
 
 
 def test_a_dataset_without_history_has_the_mark_in_rawcore(table):
     item = table(DELTA, historize=False)
     item.rows_read(1, (1, "a", 1), (2, "b", 2))
-    assert (item.rows_read(2, (1, "A", 3)), item.mark(), item.kept()) == (2, shown(3), [(1, "A"), (2, "b")])
+    assert (item.rows_read(2, (1, "A", 3)), item.mark(), item.current_values()) == (
+        2,
+        text_of_time(3),
+        [(1, "A"), (2, "b")],
+    )
 
 
 @pytest.mark.nightly
@@ -178,9 +185,9 @@ def test_key_list_and_rows_are_read_from_the_same_snapshot(table, monkeypatch):
     monkeypatch.setattr(raw_loads, "write_key_list", meanwhile)
     event = item.run(2, (3, "C", 4))
     assert (item.status, event["counts"]["rows"], event["counts"]["keys"]) == ("succeeded", 1, 2)
-    assert item.kept() == [(2, "b"), (3, "C")]
+    assert item.current_values() == [(2, "b"), (3, "C")]
     monkeypatch.undo()
-    assert (item.rows_read(3), item.kept()) == (1, [(3, "C")])
+    assert (item.rows_read(3), item.current_values()) == (1, [(3, "C")])
 
 
 def test_refused_load_does_not_move_the_mark(table):
@@ -194,9 +201,9 @@ def test_refused_load_does_not_move_the_mark(table):
     refusal = item.refused(2)
     assert (refusal["code"], refusal["samples"]) == (
         "WATERMARK_BACKWARDS",
-        [f"highest: {shown(1)}", f"mark: {shown(9)}"],
+        [f"highest: {text_of_time(1)}", f"mark: {text_of_time(9)}"],
     )
-    assert item.mark() == shown(9)
+    assert item.mark() == text_of_time(9)
     assert item.refused(2, since="yesterday")["code"] == "BAD_SINCE"
 
 
@@ -222,8 +229,8 @@ def test_row_dated_in_the_future_is_loaded_and_does_not_move_the_mark(table):
     item = table(DELTA)
     item.server.execute("INSERT INTO marks.item VALUES (9, 'far', '2999-01-01 00:00:00+00')")
     first = item.run(1, (1, "a", 1), (2, "b", 2))
-    assert (item.status, first["counts"]["rows"], item.mark()) == ("succeeded", 3, shown(2))
-    assert (first["window"]["to"], first["window"]["ahead"]) == ({"at": shown(2)}, {"at": 1})
+    assert (item.status, first["counts"]["rows"], item.mark()) == ("succeeded", 3, text_of_time(2))
+    assert (first["window"]["to"], first["window"]["ahead"]) == ({"at": text_of_time(2)}, {"at": 1})
     assert "1 row with at after" in first["warnings"][0]
-    assert (item.rows_read(2, (2, "B", 3), (4, "d", 4)), item.mark()) == (3, shown(4))
-    assert item.kept() == [(1, "a"), (2, "B"), (4, "d"), (9, "far")]
+    assert (item.rows_read(2, (2, "B", 3), (4, "d", 4)), item.mark()) == (3, text_of_time(4))
+    assert item.current_values() == [(1, "a"), (2, "B"), (4, "d"), (9, "far")]

@@ -23,7 +23,7 @@ COLUMNS = (DeliveredColumn("1", "id", "string"),)
 
 @pytest.fixture
 def landing(tmp_path, monkeypatch) -> Path:
-    """The only root; beside it is an unreadable file, and inside it a data folder of the product."""
+    """Return the only root; beside it is an unreadable file, and inside it a data folder of the product."""
     folder = tmp_path / "landing"
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "export.csv").write_text(SECRET)
@@ -66,7 +66,7 @@ def refused(spark, location) -> Refusal:
     ],
 )
 def test_location_that_hadoop_would_resolve_outside_of_the_roots_is_refused(spark, landing, way):
-    """Metadata written before such locations were refused may still contain them."""
+    """Check locations of metadata that was written before such locations were refused."""
     refusal = refused(spark, f"{landing}/{way}")
     assert (refusal.code, refusal.hint != "") == ("BAD_LOCATION", True)
 
@@ -104,7 +104,7 @@ def test_a_folder_that_is_a_link_out_is_refused(spark, landing):
 
 
 def test_the_data_folder_inside_a_root_is_not_read(spark, landing):
-    """A folder above it is refused as a whole, since the data folder contains no deliveries."""
+    """Check that a folder above the data folder is refused, since the data folder contains no deliveries."""
     assert refused(spark, landing).code == "OUTSIDE_ROOTS"
     assert refused(spark, landing / "*" / "*.csv").file == str(landing / "data" / "export.csv")
     (landing / "link.csv").symlink_to(landing / "data" / "export.csv")

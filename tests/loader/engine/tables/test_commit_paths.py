@@ -72,7 +72,7 @@ def test_self_test_reports_a_missing_class_method_or_parameter(spark, monkeypatc
 @pytest.mark.spark
 @pytest.mark.parametrize("historize", [True, by_night(False)])
 def test_both_commit_paths_write_the_same_rows_and_commit_metadata(spark, tmp_path, monkeypatch, historize):
-    """A load that changes, deletes and adds rows of a table that is taken for a large one."""
+    """Change, delete and add rows of a table that is treated as a large one."""
     monkeypatch.setattr("loader.engine.historization.batches.REWRITE_UP_TO_ROWS", -1)
     states = {}
     for path in (DIRECT, PUBLIC):
@@ -101,7 +101,7 @@ def _commits(table: DeltaTable) -> list[tuple]:
 
 @pytest.mark.spark
 def test_public_commit_is_refused_if_another_writer_commits_before_the_write(spark, tmp_path, monkeypatch):
-    """The first check sees the version that was read; the subquery in the write sees that the table moved since."""
+    """Commit after the first check of the version, so that only the subquery in the write detects the other commit."""
     session = dataset_session(spark, user_metadata='{"run": "ours"}')
     table = DeltaTable(session, str(tmp_path), "moved")
     frame = session.range(3).select(F.col("id").cast("string").alias("id"), F.lit("a").alias("part"))

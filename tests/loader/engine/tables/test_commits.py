@@ -10,7 +10,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.core
 def test_files_with_equal_numbers_are_numbered_with_another_salt(spark):
-    """Among a hundred thousand names two share a number, which is half a hash; they must not be confused."""
+    """Use two of many file names that share a number (half a hash); they must not be confused."""
     names = spark.range(300_000).select(F.concat(F.lit("part-"), "id").alias("name"))
     halves = names.withColumn("half", F.shiftleft(F.xxhash64(F.lit("0"), "name"), 32))
     shared = halves.groupBy("half").agg(F.sort_array(F.collect_list("name")).alias("names")).where("size(names) > 1")
@@ -20,5 +20,5 @@ def test_files_with_equal_numbers_are_numbered_with_another_salt(spark):
     assert sorted(numbers.values()) == pair
 
     half = F.shiftright(F.shiftleft(F.xxhash64(F.lit(salt), "name"), 32), 32)
-    asked = spark.createDataFrame([(name,) for name in pair], "name string").select(half.alias("number"), "name")
-    assert {row.number: row.name for row in asked.collect()} == numbers
+    numbered = spark.createDataFrame([(name,) for name in pair], "name string").select(half.alias("number"), "name")
+    assert {row.number: row.name for row in numbered.collect()} == numbers

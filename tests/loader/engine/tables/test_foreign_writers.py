@@ -60,7 +60,7 @@ def open_keys(item: Dataset) -> list[int]:
     return [row["id"] for row in item.history() if row["ended"] is None]
 
 
-# --- while a load compares -----------------------------------------------------------------------
+# --- changes during a comparison -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_foreign_commit_on_the_history_during_a_load_duplicates_no_rows(item, be
 
 @pytest.mark.nightly
 def test_foreign_deletes_before_and_during_a_comparison_are_respected_in_a_large_table(item, before):
-    """Deletion vectors over files of more than 200,000 rows, by another writer."""
+    """Delete by deletion vectors of another writer, over files of more than 200,000 rows."""
     count = 250_000
     item.given(([{"id": n, "v": "a"} for n in range(count)], DAY[0]))
     history = item.table(item.history_spec)
@@ -96,8 +96,8 @@ def test_foreign_deletes_before_and_during_a_comparison_are_respected_in_a_large
     is_open = history.frame().where("version_ended_at IS NULL")
     assert is_open.count() == is_open.select("id").distinct().count() == count
     assert is_open.where("v != CASE WHEN id % 2 = 1 THEN 'b' ELSE 'a' END").count() == 0
-    kept = [n for n in range(1, count, 2) if n % 7 != 3 and n % 11 != 5]
-    assert history.frame().where("version_ended_at IS NOT NULL").count() == len(kept)
+    changed_keys = [n for n in range(1, count, 2) if n % 7 != 3 and n % 11 != 5]
+    assert history.frame().where("version_ended_at IS NOT NULL").count() == len(changed_keys)
     assert item.table(item.rawcore_spec).frame().count() == count
 
 
@@ -114,7 +114,7 @@ def test_foreign_commit_on_rawcore_during_a_load_duplicates_no_rows(item, before
     assert open_keys(item) == [row["id"] for row in ROWS]
 
 
-def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
+def test_commit_on_raw_during_its_write_is_overwritten(item, before):
     item.given((ROWS, DAY[0]))
     raw = item.table(item.tables()[0])
     deed = "INSERT INTO {table} BY NAME SELECT '99' AS id, v, load_run_id, loaded_at FROM {table} LIMIT 1"
@@ -136,7 +136,7 @@ def test_load_is_refused_if_the_history_changes_at_every_comparison(item, before
 
 
 def test_overtaken_run_commits_nothing(item, before):
-    """Two runners, one with a broken lease: the table has the later number when the earlier run commits."""
+    """Let two runners, one with a broken lease, overlap: the earlier run commits after the later number is stored."""
     item.given((ROWS, DAY[0]))
     item.prepare()
     overtaken = item.manifest(item.deliver(CHANGED), at=DAY[1], run_id="overtaken")
@@ -155,7 +155,7 @@ def test_overtaken_run_commits_nothing(item, before):
 
 @pytest.mark.parametrize("which", ["history_spec", by_night("rawcore_spec")])
 def test_next_load_warns_once_of_a_foreign_change_and_duplicates_no_rows(item, monkeypatch, which):
-    """Uses the method for large tables, which writes changed rows only, and goes on where a first search ends."""
+    """Use the method for large tables, which writes changed rows only and continues where a first search ends."""
     monkeypatch.setattr("loader.engine.historization.batches.REWRITE_UP_TO_ROWS", 0)
     monkeypatch.setattr("loader.engine.tables.tables._COMMITS_TO_SEARCH", 1)
     item.given((ROWS, DAY[0]))
@@ -170,7 +170,7 @@ def test_next_load_warns_once_of_a_foreign_change_and_duplicates_no_rows(item, m
     assert item.current() == CHANGED
 
 
-# --- checksums that are not the table's ------------------------------------------------------------
+# --- wrong checksums -------------------------------------------------------------------------------
 
 
 def checksum_of(table: DeltaTable, version: int) -> Path:
@@ -203,7 +203,7 @@ def test_wrong_checksum_file_leads_to_no_duplicate_rows(item, spark, damage, whi
     item.given((ROWS, DAY[0]), ([*ROWS[:3], *CHANGED[3:]], DAY[1]))
     table = item.table(getattr(item, which))
     damage(table)
-    # As on a store that keeps no checksums of its own, in a process that never read the table.
+    # Simulate a store without checksums, and a process that never read the table.
     for hidden in Path(table.location, "_delta_log").glob(".*.crc.crc"):
         hidden.unlink()
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -214,10 +214,10 @@ def test_wrong_checksum_file_leads_to_no_duplicate_rows(item, spark, damage, whi
         assert item.current() == rows
 
 
-# --- tables that are not as the newest run left them ---------------------------------------------
+# --- tables changed since the newest run ---------------------------------------------------------
 
 
-def applied(item: Dataset, sequence: int, rows: list[dict], at: str) -> tuple[str, dict]:
+def load_after(item: Dataset, sequence: int, rows: list[dict], at: str) -> tuple[str, dict]:
     """Load with a control database that has a run of this sequence number."""
     item.prepare()
     item.sequence += 1
@@ -234,7 +234,7 @@ def test_load_refuses_a_history_restored_by_another_writer(item, to):
     place = history.spark.sql(f"DESCRIBE HISTORY {history.sql_name} LIMIT 1").first()
     item.load(CHANGED, at=DAY[1])
     foreign(history, "RESTORE TABLE {table} TO " + to.format(version=place.version, time=place.timestamp))
-    status, event = applied(item, 2, ROWS, DAY[2])
+    status, event = load_after(item, 2, ROWS, DAY[2])
     assert (status, event["error"]["code"]) == ("failed", "TABLE_BEHIND")
     assert "accept_table" in event["error"]["hint"]
 
@@ -246,21 +246,21 @@ def test_next_load_rebuilds_a_restored_rawcore(item):
     version = rawcore.version()
     item.load(CHANGED, at=DAY[1])
     foreign(rawcore, f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
-    status, event = applied(item, 2, CHANGED, DAY[2])
+    status, event = load_after(item, 2, CHANGED, DAY[2])
     assert status == "succeeded", event
     assert item.current() == CHANGED
 
 
 def test_load_refuses_a_table_that_lacks_applied_runs(item):
-    status, event = applied(item, 7, ROWS, DAY[0])
+    status, event = load_after(item, 7, ROWS, DAY[0])
     assert (status, event["error"]["code"]) == ("failed", "TABLE_BEHIND")
     assert item.history() == []
 
 
 def test_a_table_with_a_run_that_the_control_database_does_not_know_is_loaded(item):
-    """The run died after its commit and before it was recorded."""
+    """Load a table whose last run died after its commit and before it was recorded."""
     item.given((ROWS, DAY[0]), (CHANGED, DAY[1]))
-    status, event = applied(item, 1, ROWS, DAY[2])
+    status, event = load_after(item, 1, ROWS, DAY[2])
     assert status == "succeeded", event
 
 
@@ -323,13 +323,13 @@ def test_load_refuses_a_foreign_change_of_the_event_log_until_it_is_restored(fee
 @pytest.mark.nightly
 def test_load_refuses_a_missing_event_log(feed):
     log = event_log(feed)
-    kept = shutil.move(log.location, feed.folder / "kept")
+    backup = shutil.move(log.location, feed.folder / "kept")
     before = feed.history()
     status, event = feed.load(THIRD, at=DAY[2])
     assert (status, event["error"]["code"]) == ("failed", "EVENT_LOG_MISSING")
     assert (feed.history(), findings(feed)) == (before, ["EVENT_LOG_MISSING"])
     shutil.rmtree(log.location)
-    shutil.move(kept, log.location)
+    shutil.move(backup, log.location)
     log.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     status, event = feed.load(THIRD, at=DAY[2], run_id="again")
     assert status == "succeeded", event
@@ -340,10 +340,10 @@ def test_load_refuses_a_missing_event_log(feed):
 def test_accept_takes_a_history_and_event_log_restored_together(feed):
     restore(event_log(feed), 1)
     with pytest.raises(Refusal) as refused:
-        accepted(feed, sequence=3)
+        accept_table(feed, sequence=3)
     assert refused.value.code == "EVENT_LOG_CHANGED"
     restore(feed.table(feed.history_spec), 1)
-    assert accepted(feed, sequence=3)["held"] == 1
+    assert accept_table(feed, sequence=3)["held"] == 1
     feed.sequence = 3
     status, event = feed.load(THIRD, at=DAY[2])
     assert status == "succeeded", event
@@ -373,22 +373,22 @@ def test_damaged_table_log_fails_only_its_own_dataset(spark, tmp_path, which):
     well.given((ROWS, DAY[0]))
     manifests = [dataset.manifest(dataset.deliver(CHANGED), at=DAY[1], run_id="both") for dataset in (hurt, well)]
     damage(hurt.table(getattr(hurt, which)))
-    both = replace(
+    both_loads = replace(
         manifests[0],
         raw=tuple(load for manifest in manifests for load in manifest.raw),
         rawcore=tuple(replace(load, sequence=2) for manifest in manifests for load in manifest.rawcore),
     )
-    status, events = hurt.attempt(both)
+    status, events = hurt.attempt(both_loads)
     assert status == "failed"
     assert finished(events, well.state.key)["status"] == "succeeded"
     error = finished(events, hurt.state.key)["error"]
     assert hurt.state.qualified_name in error["message"]
 
 
-# --- tables that are taken as they are --------------------------------------------------------------
+# --- acceptance of tables ---------------------------------------------------------------------------
 
 
-def accepted(item: Dataset, **changes) -> dict:
+def accept_table(item: Dataset, **changes) -> dict:
     """Accept the dataset's table; return the counts, and the report about its history."""
     manifest = item.manifest(item.folder / "none.jsonl", at=DAY[0], run_id="accepted")
     load = replace(manifest.rawcore[0], **changes)
@@ -404,24 +404,24 @@ def test_accepted_restored_history_can_be_loaded(item):
     version = history.version()
     item.load(CHANGED, at=DAY[1])
     foreign(history, f"RESTORE TABLE {{table}} TO VERSION AS OF {version}")
-    answer = accepted(item, sequence=3)
+    answer = accept_table(item, sequence=3)
     assert (answer["held"], answer["sequence"], answer["counts"]) == (1, 3, {"versions": 6, "open": 6})
     assert item.current() == ROWS
     item.sequence = 3
-    status, event = applied(item, 1, CHANGED, DAY[1])
+    status, event = load_after(item, 1, CHANGED, DAY[1])
     assert (status, event["counts"]["changed"]) == ("succeeded", 6)
 
 
 @pytest.mark.nightly
-def test_accepting_a_table_again_does_nothing(item):
+def test_repeated_acceptance_of_a_table_changes_nothing(item):
     item.given((ROWS, DAY[0]))
-    first = accepted(item, sequence=2)
+    first = accept_table(item, sequence=2)
     before = item.table(item.history_spec).version()
-    again = accepted(item, sequence=2)
+    again = accept_table(item, sequence=2)
     assert (again["held"], again["sequence"]) == (first["held"], first["sequence"]) == (1, 2)
     assert item.table(item.history_spec).version() == before
 
 
 def test_accept_assigns_a_sequence_above_every_number_in_the_table(item):
     item.given((ROWS, DAY[0]), (CHANGED, DAY[1]))
-    assert accepted(item, sequence=1)["sequence"] == 3
+    assert accept_table(item, sequence=1)["sequence"] == 3

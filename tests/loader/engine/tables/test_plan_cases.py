@@ -43,7 +43,7 @@ from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
 
 pytestmark = pytest.mark.spark
 
-# Two of the hardest; the others run in the nightly target.
+# Two of the most complex cases; the others run at night.
 BY_DAY = {
     "history-another_kind_of_type_where_types_may_change",
     "renames-onto_the_name_of_one_that_goes_historized",
@@ -54,14 +54,14 @@ PARAMETERS = [
     if case.values[0]["expect"]["status"] != "no_changes"
 ]
 
-# Whatever a rule blocks may be let through by an environment that says so.
+# An environment may declare a lower severity for each blocking rule.
 NOTHING_BLOCKED = replace(
     EVERYTHING_ALLOWED,
     severities={
         code: APPROVE if severity == BLOCK else severity for code, severity in EVERYTHING_ALLOWED.severities.items()
     },
 )
-# No value of the one is a value of the other: only rows without a value can change.
+# The types have no value in common, so only rows without a value can be converted.
 NEVER_FITS = {("date", "boolean"), ("boolean", "integer")}
 _numbers = itertools.count()
 
@@ -132,7 +132,7 @@ def warehouse(spark, tmp_path):
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_planning_case_is_executed_on_tables_without_loss_of_rows(case: dict, warehouse: Warehouse):
     before, after = states(case)
-    made = filled(warehouse, before, after)
+    made = fill_tables(warehouse, before, after)
     keys = {table.key for table in (*made, *tables(after))}
     start = warehouse.observed(keys)
     refuse_while_blocked(case, before, after, start)
@@ -144,12 +144,12 @@ def test_planning_case_is_executed_on_tables_without_loss_of_rows(case: dict, wa
     observed = warehouse.observed(keys)
     for table in made:
         anew = {key.name for step in planned if step.table.key == table.key for key in step.rehashed}
-        compare(warehouse, start[table.key], observed[table.key], rows[table.key], lost(table, done), anew)
+        compare(warehouse, start[table.key], observed[table.key], rows[table.key], dropped_columns(table, done), anew)
     names = {f"{warehouse.prefix}{item.qualified_name}".lower() for item in observed.values() if not item.dropped}
     assert warehouse.published() == names
     for key in observed.keys() - start.keys():
         assert warehouse.rows(key) == []
-    assert left(carried_out(before, after, done), observed, after) == ([], ())
+    assert second_report(carried_out(before, after, done), observed, after) == ([], ())
 
 
 def refuse_while_blocked(
@@ -164,7 +164,7 @@ def refuse_while_blocked(
         assert refused.value.code == "BLOCKED"
 
 
-def left(
+def second_report(
     reached: ArchitectureState, observed: dict[str, ObservedTable], after: ArchitectureState
 ) -> tuple[list[str], tuple]:
     """Return the operations of a second report, and their steps."""
@@ -177,7 +177,7 @@ def left(
 # --- rows ------------------------------------------------------------------------------------
 
 
-def filled(warehouse: Warehouse, before: ArchitectureState, after: ArchitectureState) -> list[TableSpec]:
+def fill_tables(warehouse: Warehouse, before: ArchitectureState, after: ArchitectureState) -> list[TableSpec]:
     """Create the earlier state's tables with three rows each, including retired tables and columns."""
     there = [with_retired(replace(dataset, active=True)) for dataset in before.datasets]
     made = [(dataset, table) for dataset in there for table in tables_of_dataset(dataset)]
@@ -222,7 +222,7 @@ VALUES = {
 }
 
 
-def lost(table: TableSpec, done: ChangeReport) -> set[str]:
+def dropped_columns(table: TableSpec, done: ChangeReport) -> set[str]:
     """Return the stable keys of columns that the report drops from a table."""
     side = HISTORY if table.kind in ("history", "event_log") else "base"
     return {
@@ -245,23 +245,23 @@ def compare(
     Keys rehashed ``anew`` must be digests, one for each former key.
     """
     new_rows = warehouse.rows(now.key)
-    pairs = {column.name: found_again(column, before, now) for column in before.columns}
+    pairs = {column.name: present_name(column, before, now) for column in before.columns}
     gone = {column.key for column in before.columns if pairs[column.name] is None}
     assert gone == dropped
     for old, new in pairs.items():
         if new in anew:
             assert all(re.fullmatch("[0-9a-f]{64}", row[new]) for row in new_rows)
             assert len({row[new] for row in new_rows}) == len({row[old] for row in rows})
-    kept = {old: new for old, new in pairs.items() if new is not None and new not in anew}
-    assert said(new_rows, kept.values()) == said(rows, kept)
-    fresh = {column.name for column in now.columns} - set(kept.values()) - anew
+    comparable = {old: new for old, new in pairs.items() if new is not None and new not in anew}
+    assert comparable_rows(new_rows, comparable.values()) == comparable_rows(rows, comparable)
+    fresh = {column.name for column in now.columns} - set(comparable.values()) - anew
     assert {row[name] for row in new_rows for name in fresh} <= {None}
     if not now.dropped:
         assert warehouse.spark.table(f"{warehouse.prefix}{now.qualified_name}").count() == len(rows)
 
 
-def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTable) -> str | None:
-    """Return the present name of a column, found by stable key.
+def present_name(column: ObservedColumn, before: ObservedTable, now: ObservedTable) -> str | None:
+    """Return the present name of a column, identified by stable key.
 
     A column replaced by one of another kind of type has lost its key, not its values.
     """
@@ -271,13 +271,13 @@ def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTabl
     return next((own.name for own in now.columns if own.key == column.key), None)
 
 
-def said(rows: list[dict], names: Any) -> list[tuple]:
-    """Return rows as sorted tuples of their values' meanings, independent of types."""
+def comparable_rows(rows: list[dict], names: Any) -> list[tuple]:
+    """Return rows as sorted tuples of type-independent values."""
     return sorted((tuple(meaning(row[name]) for name in names) for row in rows), key=repr)
 
 
 def meaning(value: Any) -> Any:
-    """Return a text that is the same for values of equal meaning.
+    """Return a text that is the same for equivalent values.
 
     Examples: ``7``, ``7.0``, ``Decimal("7.00")`` and ``"7"``; a day and its midnight.
     """

@@ -92,7 +92,7 @@ def warehouse(spark, tmp_path) -> Warehouse:
 
 @pytest.fixture
 def items(warehouse) -> TableSpec:
-    """Partitioned table with two rows, and every kind of column that the steps below change."""
+    """Return a partitioned table with two rows, and every kind of column that the steps below change."""
     columns = (
         column("id", "integer"),
         column("a"),
@@ -193,12 +193,12 @@ def test_execution_killed_after_any_step_completes_each_step_once(warehouse, ite
         assert steps_done(planned, warehouse.observed(items)[items.key]) == ordinal + 1
     assert warehouse.run(planned)
     assert warehouse.version(items) == versions[-1]
-    # A step is one commit; one more ties the columns that it makes to their keys, one switches a table feature on.
+    # A step has one commit, another one if it stores keys of new columns, and another one for a table feature.
     tied = [step.op in ("add_column", "rebuild_table", "retype_column") for step in planned]
     featured = [bool(step.missing_features) for step in planned]
     commits = [1 + sum(also) for also in zip(tied, featured, strict=True)]
     assert [b - a for a, b in zip(versions, versions[1:], strict=False)] == commits
-    # The table was created with column mapping, for the blank in a name.
+    # The table was created with column mapping because of the blank in a name.
     assert [step.op for step in planned if step.missing_features] == ["widen_column"]
     assert without_measures(warehouse.rows(wanted)) == EXPECTED
 
@@ -256,8 +256,8 @@ def test_values_of_a_sensitive_column_are_in_no_refusal(warehouse, items):
 
 
 def retype(items: TableSpec, name: str, to: str) -> Operation:
-    asked = column(name)
-    return Operation("retype_column", "t", items.key, column=name, column_key=asked.key, from_="string", to=to)
+    retyped = column(name)
+    return Operation("retype_column", "t", items.key, column=name, column_key=retyped.key, from_="string", to=to)
 
 
 @pytest.mark.parametrize("to", [by_night("uuid"), by_night("time"), "json"])
@@ -367,11 +367,11 @@ def test_a_new_table_in_the_place_of_a_dropped_one_is_empty(warehouse, items):
     assert warehouse.rows(new) == []
     assert plan_steps([new], warehouse.observed(new)) == ()
     assert warehouse.table(new).committed_sequence(new.key) == -1
-    (kept,) = (Path(warehouse.folder) / DROPPED_FOLDER).iterdir()
-    assert warehouse.spark.read.format("delta").load(str(kept)).count() == 2
+    (folder,) = (Path(warehouse.folder) / DROPPED_FOLDER).iterdir()
+    assert warehouse.spark.read.format("delta").load(str(folder)).count() == 2
 
 
-# --- looking and dry-running ------------------------------------------------------------------
+# --- observation and dry runs -----------------------------------------------------------------
 
 
 def test_sizes_returns_rows_bytes_and_version_of_existing_tables(warehouse, items):
@@ -405,14 +405,14 @@ def test_a_dry_run_shows_before_and_after_and_leaves_nothing_behind(warehouse, i
         DownstreamQuery("by_hand", "SELECT id FROM nowhere.at_all"),
     )
     after = DownstreamQuery("later", "SELECT b, t.id FROM steps_test.things t WHERE t.b <> 'steps_test.things'")
-    seen = dry_run_result(warehouse, warehouse.plan(wanted), *queries, after=(after,))
-    assert (seen["succeeded"], seen["error"]) == (True, None)
-    shown = seen["tables"][items.key]
-    assert (shown["before"]["name"], shown["after"]["name"]) == ("steps_test.items", "steps_test.things")
-    assert (shown["before"]["rows"], shown["after"]["rows"]) == (2, 2)
-    assert [(c["name"], c["type"]) for c in shown["after"]["columns"]][:2] == [("id", "bigint"), ("b", "string")]
-    assert sorted(row[0] for row in shown["after"]["samples"]) == ["1", "2"]
-    assert {query["name"]: query["breaks"] for query in seen["queries"]} == {
+    result = dry_run_result(warehouse, warehouse.plan(wanted), *queries, after=(after,))
+    assert (result["succeeded"], result["error"]) == (True, None)
+    table = result["tables"][items.key]
+    assert (table["before"]["name"], table["after"]["name"]) == ("steps_test.items", "steps_test.things")
+    assert (table["before"]["rows"], table["after"]["rows"]) == (2, 2)
+    assert [(c["name"], c["type"]) for c in table["after"]["columns"]][:2] == [("id", "bigint"), ("b", "string")]
+    assert sorted(row[0] for row in table["after"]["samples"]) == ["1", "2"]
+    assert {query["name"]: query["breaks"] for query in result["queries"]} == {
         "still": True,
         "by_hand": False,
         "later": False,
@@ -425,20 +425,20 @@ def test_a_dry_run_shows_before_and_after_and_leaves_nothing_behind(warehouse, i
 @pytest.mark.nightly
 def test_a_dry_run_masks_sensitive_values_before_and_after(warehouse, items):
     wanted = replace(items, columns=(column("id", "bigint"), column("renamed", of="a"), *items.columns[2:]))
-    seen = dry_run_result(warehouse, warehouse.plan(wanted), sensitive=(column("a").key,))
+    result = dry_run_result(warehouse, warehouse.plan(wanted), sensitive=(column("a").key,))
     for side in ("before", "after"):
-        shown = seen["tables"][items.key][side]
-        at = [entry["key"] for entry in shown["columns"]].index(column("a").key)
-        assert {row[at] for row in shown["samples"]} == {MASK}
-        assert "b1" in {row[2] for row in shown["samples"]}
+        rows = result["tables"][items.key][side]
+        at = [entry["key"] for entry in rows["columns"]].index(column("a").key)
+        assert {row[at] for row in rows["samples"]} == {MASK}
+        assert "b1" in {row[2] for row in rows["samples"]}
 
 
 def test_failed_dry_run_names_its_step_and_leaves_nothing_behind(warehouse, items):
     wanted = replace(items, columns=(column("id", "date"), *items.columns[1:]))
     version = warehouse.version(items)
-    seen = dry_run_result(warehouse, warehouse.plan(wanted))
-    assert (seen["succeeded"], seen["error"]["code"]) == (False, "CAST_FAILS")
-    assert seen["steps"][0]["status"] == "failed"
+    result = dry_run_result(warehouse, warehouse.plan(wanted))
+    assert (result["succeeded"], result["error"]["code"]) == (False, "CAST_FAILS")
+    assert result["steps"][0]["status"] == "failed"
     assert warehouse.version(items) == version
     assert list((Path(warehouse.folder) / dry_run.FOLDER).iterdir()) == []
 
@@ -459,11 +459,11 @@ def test_cancelled_dry_run_stops_after_its_step_and_leaves_nothing_behind(wareho
 
 
 def test_next_dry_run_deletes_leftovers_of_a_killed_dry_run(warehouse, items):
-    left = Path(warehouse.folder) / dry_run.FOLDER / "dead"
-    left.mkdir(parents=True)
+    leftover = Path(warehouse.folder) / dry_run.FOLDER / "dead"
+    leftover.mkdir(parents=True)
     warehouse.spark.sql("CREATE SCHEMA __dry_run_dead_steps_test")
     assert dry_run_result(warehouse, ())["succeeded"]
-    assert not left.exists()
+    assert not leftover.exists()
     assert "__dry_run_dead_steps_test" not in [row[0] for row in warehouse.spark.sql("SHOW SCHEMAS").collect()]
 
 
@@ -521,8 +521,10 @@ CASES = [
 
 
 def test_does_not_survive_detects_values_that_a_type_cannot_hold(spark):
-    asked = [f"{does_not_survive(value, before, after)} AS c{i}" for i, (value, before, after, _) in enumerate(CASES)]
-    answers = spark.sql(f"SELECT {', '.join(asked)}").first()
+    expressions = [
+        f"{does_not_survive(value, before, after)} AS c{i}" for i, (value, before, after, _) in enumerate(CASES)
+    ]
+    answers = spark.sql(f"SELECT {', '.join(expressions)}").first()
     assert [(case[:3], answer) for case, answer in zip(CASES, answers, strict=True)] == [
         (case[:3], case[3]) for case in CASES
     ]
@@ -536,12 +538,12 @@ def test_renames_and_widenings_of_a_million_rows_write_less_than_a_megabyte(ware
     rows.write.format("delta").mode("append").save(warehouse.table(spec).location)
     files = Path(warehouse.table(spec).location)
 
-    def held() -> int:
+    def disk_bytes() -> int:
         return sum(file.stat().st_size for file in files.rglob("*") if file.is_file())
 
-    before = held()
+    before = disk_bytes()
     wanted = replace(spec, name="lots", columns=(column("id", "bigint"), column("b", of="a"), column("a", of="b")))
     assert warehouse.run(warehouse.plan(wanted))
     assert before > 10_000_000
-    assert held() - before < 1_000_000
+    assert disk_bytes() - before < 1_000_000
     assert warehouse.table(spec).rows() == 1_000_000

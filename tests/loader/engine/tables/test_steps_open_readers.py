@@ -1,4 +1,4 @@
-"""Steps with open readers on real tables: written anew, without a table feature, once despite interruptions."""
+"""Steps with open readers on real tables: rewritten without a table feature, executed once despite interruptions."""
 
 import json
 from dataclasses import replace
@@ -37,7 +37,7 @@ warehouse = test_steps.warehouse
 
 @pytest.fixture
 def items(warehouse: Warehouse) -> TableSpec:
-    """Partitioned table with two rows, and no name that needs column mapping."""
+    """Return a partitioned table with two rows, and no name that needs column mapping."""
     columns = (
         column("id", "integer"),
         column("a"),
@@ -56,7 +56,7 @@ def items(warehouse: Warehouse) -> TableSpec:
     )
 
 
-def planned(warehouse: Warehouse, wanted: TableSpec, operations=None):
+def plan(warehouse: Warehouse, wanted: TableSpec, operations=None):
     return plan_steps([wanted], warehouse.observed(wanted), operations, readers=OPEN)
 
 
@@ -74,23 +74,23 @@ def test_rename_and_widening_are_executed_and_undone_without_a_table_feature(war
     expected = [
         {"renamed" if name == "a" else name: value for name, value in row.items()} for row in warehouse.rows(items)
     ]
-    changed_and_taken_back(warehouse, items, wanted, expected)
+    check_change_and_undo(warehouse, items, wanted, expected)
 
 
 @pytest.mark.nightly
 def test_every_kind_of_column_change_is_executed_and_undone_without_a_table_feature(warehouse, items):
-    changed_and_taken_back(warehouse, items, changed(items), EXPECTED)
+    check_change_and_undo(warehouse, items, changed(items), EXPECTED)
 
 
-def changed_and_taken_back(warehouse: Warehouse, items: TableSpec, wanted: TableSpec, expected: list[dict]) -> None:
+def check_change_and_undo(warehouse: Warehouse, items: TableSpec, wanted: TableSpec, expected: list[dict]) -> None:
     rows, shape = warehouse.rows(items), structure(warehouse, items)
-    done = executed(warehouse, planned(warehouse, wanted))
+    done = executed(warehouse, plan(warehouse, wanted))
     assert any(step.rewrites for step, _ in done)
     assert without_measures(warehouse.rows(wanted)) == without_measures(expected)
     assert structure(warehouse, wanted) == {(c.name, c.type, c.key) for c in wanted.columns}
     assert warehouse.observed(wanted)[wanted.key].partition_by == ("segment",)
     assert features(warehouse, wanted) == (DELETION_VECTORS,)
-    assert planned(warehouse, wanted) == ()
+    assert plan(warehouse, wanted) == ()
     unwinding = Unwinding({items.key: becomes(done[-1][0])}, rewrites=True)
     back = tuple(undo_step for step, version in reversed(done) for undo_step in unwinding.take_back(step, version))
     assert warehouse.run(back)
@@ -101,7 +101,7 @@ def changed_and_taken_back(warehouse: Warehouse, items: TableSpec, wanted: Table
 @pytest.mark.nightly
 def test_execution_killed_after_any_step_completes_each_step_once(warehouse, items):
     wanted = changed(items)
-    todo = planned(warehouse, wanted)
+    todo = plan(warehouse, wanted)
     for ordinal in range(len(todo)):
         with pytest.raises(Killed):
             warehouse.run(todo, die_after=ordinal)
@@ -114,7 +114,7 @@ def test_execution_killed_after_any_step_completes_each_step_once(warehouse, ite
 
 def test_execution_killed_before_storing_column_keys_stores_only_the_keys_later(warehouse, items, monkeypatch):
     wanted = replace(items, columns=(items.columns[0], column("renamed", of="a"), *items.columns[2:]))
-    todo = planned(warehouse, wanted)
+    todo = plan(warehouse, wanted)
 
     def die(*_):
         raise Killed
@@ -132,11 +132,11 @@ def test_execution_killed_before_storing_column_keys_stores_only_the_keys_later(
 def test_a_new_column_under_the_name_of_a_dropped_one_has_its_own_key(warehouse, items):
     gone = replace(items, columns=tuple(table_column for table_column in items.columns if table_column.name != "b"))
     operations = [replace(operation, dataset=items.qualified_name) for operation in report_on(items, gone)]
-    assert warehouse.run(planned(warehouse, gone, operations))
+    assert warehouse.run(plan(warehouse, gone, operations))
     assert features(warehouse, gone) == (DELETION_VECTORS,)
     assert structure(warehouse, gone) == {(c.name, c.type, c.key) for c in gone.columns}
     new = replace(gone, columns=(*gone.columns, column("b", of="another b")))
-    assert warehouse.run(planned(warehouse, new))
+    assert warehouse.run(plan(warehouse, new))
     assert structure(warehouse, new) == {(c.name, c.type, c.key) for c in new.columns}
     assert stored_keys(warehouse, new) == {table_column.key for table_column in new.columns}
     assert [row["b"] for row in warehouse.rows(new)] == [None, None]
@@ -148,7 +148,7 @@ def test_rename_by_rebuild_is_rolled_back_if_rows_are_missing(warehouse, items, 
     wanted = replace(items, columns=(items.columns[0], column("renamed", of="a"), *items.columns[2:]))
     overwrite = rebuilds._overwrite
     monkeypatch.setattr(rebuilds, "_overwrite", lambda frame, *rest: overwrite(frame.limit(1), *rest))
-    assert not warehouse.run(planned(warehouse, wanted))
+    assert not warehouse.run(plan(warehouse, wanted))
     assert warehouse.error["code"] == "REBUILD_MISMATCH"
     assert warehouse.rows(items) == rows
 
@@ -166,7 +166,7 @@ def test_a_feature_that_cannot_be_switched_on_fails_the_step(warehouse, items, m
 
 @pytest.fixture
 def swapped(warehouse: Warehouse, items: TableSpec) -> TableSpec:
-    """Table whose columns were swapped, widened, dropped and added with Delta's features, and that lost a row."""
+    """Return a table whose columns were changed with Delta's features, and that lost a row."""
     moved = (column("id", "bigint"), column("b", of="a"), column("a", of="b"))
     assert warehouse.run(warehouse.plan(replace(items, columns=(*moved, *items.columns[3:]))))
     wanted = replace(items, columns=(*moved, *items.columns[4:]))
@@ -181,22 +181,22 @@ def swapped(warehouse: Warehouse, items: TableSpec) -> TableSpec:
     return again
 
 
-def opened(warehouse: Warehouse, spec: TableSpec):
-    return planned(warehouse, spec, [Operation(DROP_FEATURES, spec.qualified_name, spec.key)])
+def plan_feature_drop(warehouse: Warehouse, spec: TableSpec):
+    return plan(warehouse, spec, [Operation(DROP_FEATURES, spec.qualified_name, spec.key)])
 
 
 @pytest.mark.nightly
 def test_drop_of_features_keeps_rows_and_keys_and_opens_the_table_to_all_readers(warehouse, swapped, tmp_path):
     rows, shape = warehouse.rows(swapped), structure(warehouse, swapped)
     assert [row["id"] for row in rows] == [1, 3]
-    todo, version = opened(warehouse, swapped), warehouse.version(swapped)
-    seen = dry_run_result(warehouse, todo)
-    assert (seen["succeeded"], seen["error"], warehouse.version(swapped)) == (True, None, version)
+    todo, version = plan_feature_drop(warehouse, swapped), warehouse.version(swapped)
+    result = dry_run_result(warehouse, todo)
+    assert (result["succeeded"], result["error"], warehouse.version(swapped)) == (True, None, version)
     assert warehouse.run(todo), warehouse.error
     assert (warehouse.rows(swapped), structure(warehouse, swapped)) == (rows, shape)
     assert stored_keys(warehouse, swapped) == {table_column.key for table_column in swapped.columns}
     assert shape_of(warehouse.table(swapped).observe()).closing == ()
-    assert opened(warehouse, swapped) == ()
+    assert plan_feature_drop(warehouse, swapped) == ()
     before = warehouse.version(swapped)
     assert warehouse.run(todo)
     assert warehouse.version(swapped) == before
@@ -208,13 +208,13 @@ def test_drop_of_features_keeps_rows_and_keys_and_opens_the_table_to_all_readers
 @pytest.mark.nightly
 @pytest.mark.parametrize("statements", range(5))
 def test_interrupted_drop_of_features_is_resumed(warehouse, swapped, monkeypatch, statements):
-    rows, shape, todo = warehouse.rows(swapped), structure(warehouse, swapped), opened(warehouse, swapped)
-    real, left = type(warehouse.spark).sql, [statements]
+    rows, shape, todo = warehouse.rows(swapped), structure(warehouse, swapped), plan_feature_drop(warehouse, swapped)
+    real, remaining = type(warehouse.spark).sql, [statements]
 
     def dying(session, text, *arguments, **more):
         if text.startswith("ALTER TABLE"):
-            left[0] -= 1
-            if left[0] < 0:
+            remaining[0] -= 1
+            if remaining[0] < 0:
                 raise Killed
         return real(session, text, *arguments, **more)
 
@@ -231,7 +231,7 @@ def test_step_before_a_drop_of_features_can_be_undone(warehouse, items):
     rows, shape = warehouse.rows(items), structure(warehouse, items)
     wider = replace(items, columns=(column("id", "bigint"), column("x", of="a"), *items.columns[2:]))
     done = executed(warehouse, warehouse.plan(wider))
-    assert warehouse.run(opened(warehouse, wider))
+    assert warehouse.run(plan_feature_drop(warehouse, wider))
     unwinding = Unwinding({items.key: shape_of(warehouse.table(items).observe())}, rewrites=True)
     back = tuple(undo_step for step, version in reversed(done) for undo_step in unwinding.take_back(step, version))
     assert warehouse.run(back), warehouse.error

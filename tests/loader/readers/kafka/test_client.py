@@ -16,7 +16,7 @@ def cluster(broker) -> Cluster:
     return Cluster(parse_cluster(f"kafka://{broker.address}"), ["127.0.0.1"])
 
 
-def signing_in(
+def cluster_with_password(
     broker: Broker, password: str = PASSWORD, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
 ) -> Cluster:
     location = f"kafka://{USER}@127.0.0.1:{broker.sign_in_port}?security=sasl_plaintext&mechanism=plain"
@@ -83,14 +83,14 @@ def test_client_refuses_a_bootstrap_host_that_is_not_permitted(broker, cluster):
 
 
 def test_client_refuses_an_advertised_broker_that_is_not_permitted(broker):
-    assert signing_in(broker).facts().brokers
-    refusal = refused(signing_in(broker, hosts=("127.0.0.1",)).facts)
+    assert cluster_with_password(broker).facts().brokers
+    refusal = refused(cluster_with_password(broker, hosts=("127.0.0.1",)).facts)
     assert refusal.code == "HOST_NOT_ALLOWED"
     assert "localhost" in refusal.message
 
 
 def test_refusal_of_a_wrong_password_does_not_contain_the_password(broker):
-    refusal = refused(signing_in(broker, "wrong-password").facts)
+    refusal = refused(cluster_with_password(broker, "wrong-password").facts)
     assert refusal.code == "SIGN_IN_REFUSED"
     assert "wrong-password" not in refusal.one_line()
     assert "ELEVATA_SOURCE_SHOP" in refusal.message
@@ -98,7 +98,7 @@ def test_refusal_of_a_wrong_password_does_not_contain_the_password(broker):
 
 def test_a_topic_that_the_user_may_not_read_is_refused(broker):
     topic = broker.create(CLOSED)
-    assert refused(lambda: signing_in(broker).describe(topic)).code in ("NOT_ALLOWED", "MISSING_TOPIC")
+    assert refused(lambda: cluster_with_password(broker).describe(topic)).code in ("NOT_ALLOWED", "MISSING_TOPIC")
 
 
 def test_a_missing_topic_is_named_and_not_created(broker, cluster):

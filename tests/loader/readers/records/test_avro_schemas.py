@@ -122,7 +122,7 @@ def test_union_of_numbers_with_a_logical_type_is_a_problem_of_its_column(kind: A
 
 
 @pytest.mark.parametrize("attributes", [{"precision": "10"}, {"precision": 50, "scale": 60}, {}])
-def test_decimal_that_is_none_is_read_as_bytes(attributes: dict[str, Any]):
+def test_invalid_decimal_type_is_read_as_bytes(attributes: dict[str, Any]):
     schema = schema_of({"d": {"type": "bytes", "logicalType": "decimal"} | attributes})
     assert (problem(schema, "d"), schema.for_spark) == ("", None)
 

@@ -27,7 +27,7 @@ IDS = pa.array([1, 2], pa.int32())
 TABLE = pa.table({"id": IDS, "v": ["x" * 100, "y" * 100]})
 
 
-def sampled(path: Path, content: bytes) -> Sample:
+def sample_file(path: Path, content: bytes) -> Sample:
     path.write_bytes(content)
     return sample_files(path, path.suffix[1:], None, roots=Roots.of([str(path.parent)], folder="/"))
 
@@ -38,19 +38,19 @@ def problems(sample: Sample) -> dict[str, str]:
 
 def refused(path: Path, content: bytes) -> Refusal:
     with pytest.raises(Refusal) as caught:
-        sampled(path, content)
+        sample_file(path, content)
     return caught.value
 
 
 def test_encrypted_column_is_named_and_the_others_are_sampled(tmp_path: Path):
-    sample = sampled(tmp_path / "a.parquet", with_encrypted_column(TABLE, "v"))
+    sample = sample_file(tmp_path / "a.parquet", with_encrypted_column(TABLE, "v"))
     assert problems(sample) == {"id": "", "v": "it is encrypted"}
     assert sample.values == (("1", "2"), (None, None))
 
 
 def test_column_inside_of_an_encrypted_structure_is_named(tmp_path: Path):
     nested = pa.table({"id": IDS, "v": pa.array([{"a": 1, "b": 2}, {"a": 3, "b": 4}])})
-    assert problems(sampled(tmp_path / "a.parquet", with_encrypted_column(nested, "v.b")))["v"] == "it is encrypted"
+    assert problems(sample_file(tmp_path / "a.parquet", with_encrypted_column(nested, "v.b")))["v"] == "it is encrypted"
 
 
 def test_file_with_an_encrypted_column_is_not_read_by_spark():
@@ -58,7 +58,7 @@ def test_file_with_an_encrypted_column_is_not_read_by_spark():
     assert not footer_of_end(with_encrypted_column(TABLE, "v"), "a").read_by_spark
 
 
-def test_compression_that_nobody_knows_is_refused(tmp_path: Path):
+def test_unknown_compression_is_refused(tmp_path: Path):
     assert refused(tmp_path / "a.parquet", with_compression(TABLE, 40)).code == "UNREADABLE_FILE"
 
 
@@ -112,7 +112,7 @@ def test_column_parts_of_a_broken_footer_raise_a_value_error(footer: bytes):
     ids=["text", "dictionary", "struct", "list"],
 )
 def test_text_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path, values: pa.Array):
-    sample = sampled(tmp_path / "a.parquet", written(pa.table({"id": IDS, "v": values})))
+    sample = sample_file(tmp_path / "a.parquet", written(pa.table({"id": IDS, "v": values})))
     assert problems(sample) == {"id": "", "v": "row 2 has a text that is not UTF-8"}
     assert sample.values[0] == ("1", "2")
     assert (sample.values[1][0] is None, sample.values[1][1]) == (False, None)
@@ -161,7 +161,7 @@ def test_file_of_which_pyarrow_reads_fewer_rows_than_its_footer_declares_is_refu
 
 def test_text_of_orc_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path):
     orc.write_table(pa.table({"id": IDS, "v": undecoded(b"a", b"\xc3(")}), tmp_path / "a.orc")
-    sample = sampled(tmp_path / "a.orc", (tmp_path / "a.orc").read_bytes())
+    sample = sample_file(tmp_path / "a.orc", (tmp_path / "a.orc").read_bytes())
     assert problems(sample) == {"id": "", "v": "row 2 has a text that is not UTF-8"}
     assert sample.values == (("1", "2"), ("a", None))
 

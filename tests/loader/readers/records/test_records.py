@@ -74,8 +74,8 @@ def test_json_column_path_reads_a_nested_value():
     text = '[{"a": {"b": {"c": 1.0}, "d": 2}}, {"a": null}, {"a": {}}, {"a.d": 3}]'
     rows = [values for _, values in records("json", text, wanted=("a.b.c", "a.d"))]
     assert rows == [{"a.b.c": "1.0", "a.d": "2"}, {"a.b.c": None, "a.d": None}, {}, {"a.d": "3"}]
-    both = records("json", '[{"a": {"d": 2}}]', wanted=("a", "a.d"))
-    assert both == [(1, {"a": '{"d":2}', "a.d": "2"})]
+    records_with_path = records("json", '[{"a": {"d": 2}}]', wanted=("a", "a.d"))
+    assert records_with_path == [(1, {"a": '{"d":2}', "a.d": "2"})]
 
 
 def test_a_path_into_a_list_is_refused_with_its_record():
@@ -177,7 +177,7 @@ def test_a_broken_or_forbidden_xml_document_is_refused(text, code, row):
     assert "root:" not in refusal.message
 
 
-def checked(text: str | bytes, wanted: tuple[str, ...] = (), **options: Any):
+def checked_records(text: str | bytes, wanted: tuple[str, ...] = (), **options: Any):
     """Return the records of XML as a load reads them. Raise Refusal."""
     content = text if isinstance(text, bytes) else text.encode()
     summary = FileReading("xml", ReadingOptions.of("xml", options), wanted).summary(("file:a.xml", content))
@@ -229,7 +229,7 @@ def test_xml_with_an_unknown_or_non_matching_encoding_is_refused(document):
 
 def test_xml_text_path_reads_elements_with_and_without_attributes():
     text = '<r><i><p>5</p></i><i><p c="EUR">6</p></i><i><p c="EUR"/></i><i/></r>'
-    assert checked(text, wanted=("p.#text", "p.c")) == [
+    assert checked_records(text, wanted=("p.#text", "p.c")) == [
         {"p.#text": "5"},
         {"p.#text": "6", "p.c": "EUR"},
         {"p.c": "EUR"},
@@ -242,10 +242,10 @@ def test_xml_text_path_reads_elements_with_and_without_attributes():
 def test_column_that_is_text_in_one_record_and_an_object_in_another_is_refused(wanted, inner):
     text = f"<r>\n<i><p>5</p></i>\n<i>{inner}</i></r>"
     with pytest.raises(Refusal, match=r"a.xml, line 3: the element p has attributes or elements in some") as caught:
-        checked(text, wanted)
+        checked_records(text, wanted)
     assert (caught.value.code, caught.value.column) == ("BAD_XML", "p")
     assert "p.#text" in caught.value.hint
-    assert len(checked(text, wanted, ignored_columns="p")) == 2
+    assert len(checked_records(text, wanted, ignored_columns="p")) == 2
 
 
 @pytest.mark.parametrize(
@@ -261,12 +261,12 @@ def test_column_that_is_text_in_one_record_and_an_object_in_another_is_refused(w
 def test_xml_record_with_the_same_name_in_two_namespaces_is_refused(row):
     text = f'<r xmlns:x="u" xmlns:y="w">\n<i>{row}<n>3</n></i></r>'
     with pytest.raises(Refusal, match="line 2: two (elements|attributes) id") as caught:
-        checked(text)
+        checked_records(text)
     column = "a" if row.startswith("<a") else "id"
     assert (caught.value.code, caught.value.column) == ("BAD_XML", column)
-    assert [values["n"] for values in checked(text, wanted=("n",))] == ["3"]
+    assert [values["n"] for values in checked_records(text, wanted=("n",))] == ["3"]
     with pytest.raises(Refusal):
-        checked(text, wanted=(f"{column}.id" if column == "a" else "id",))
+        checked_records(text, wanted=(f"{column}.id" if column == "a" else "id",))
 
 
 @pytest.mark.parametrize(
@@ -280,10 +280,10 @@ def test_xml_record_with_the_same_name_in_two_namespaces_is_refused(row):
 def test_xml_attribute_and_element_with_the_same_name_are_refused(record, column):
     text = f'<r xmlns:x="u">\n{record}</r>'
     with pytest.raises(Refusal, match="line 2: an attribute and an element id") as caught:
-        checked(text)
+        checked_records(text)
     assert (caught.value.code, caught.value.column) == ("BAD_XML", column)
-    assert [values["n"] for values in checked(text, wanted=("n",))] == ["3"]
-    assert len(checked(text, ignored_columns=column)) == 1
+    assert [values["n"] for values in checked_records(text, wanted=("n",))] == ["3"]
+    assert len(checked_records(text, ignored_columns=column)) == 1
 
 
 def summary_of(text: str, **options) -> dict[str, Any]:
@@ -330,7 +330,7 @@ def test_document_without_its_row_element_has_a_warning_unless_it_is_empty():
 
 def test_two_prefixes_of_one_namespace_give_the_same_name():
     text = '<r xmlns:x="u" xmlns:y="u"><i><x:id>1</x:id><y:id>2</y:id></i></r>'
-    assert checked(text) == [{"id": '["1","2"]'}]
+    assert checked_records(text) == [{"id": '["1","2"]'}]
 
 
 def test_xml_rows_of_two_namespaces_require_a_row_tag_with_a_prefix():
@@ -542,7 +542,7 @@ def read_with_little_memory(kind: str, text: str) -> tuple[dict[str, Any], int, 
     ],
 )
 def test_record_that_takes_too_much_memory_is_refused_with_its_number(kind, text):
-    """In a process of its own: a large one, such as that of the tests, has free memory that no limit counts."""
+    """Run in a separate process: a large one, such as that of the tests, has free memory that no limit counts."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         answer, rows, is_as_before = process.submit(read_with_little_memory, kind, text).result(60)
     refusal = Refusal.from_json(answer)

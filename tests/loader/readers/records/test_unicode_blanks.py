@@ -1,4 +1,4 @@
-"""Only blanks, tabs and line ends count as nothing: Unicode's other separators are values, digits are ASCII."""
+"""Blanks of Unicode: only ASCII blanks, tabs and line ends are empty, other separators are values; digits are ASCII."""
 
 import io
 import json

@@ -33,10 +33,10 @@ def sheet_of(*cells: str) -> bytes:
 
 
 def values_of(content: bytes) -> list[str | None]:
-    return [values["v"] for _, values in loaded(content)]
+    return [values["v"] for _, values in loaded_rows(content)]
 
 
-def loaded(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> list[tuple[int, dict[str, Any]]]:
+def loaded_rows(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> list[tuple[int, dict[str, Any]]]:
     """Return the rows of a workbook as a load reads them. Raise Refusal."""
     reading = FileReading("xlsx", ReadingOptions.of("xlsx", options), wanted)
     summary = reading.summary(("file:a.xlsx", content))
@@ -47,7 +47,7 @@ def loaded(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> list
 
 def refusal_of(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> Refusal:
     with pytest.raises(Refusal) as caught:
-        loaded(content, wanted, **options)
+        loaded_rows(content, wanted, **options)
     assert caught.value.hint
     return caught.value
 
@@ -278,9 +278,9 @@ def test_error_cell_outside_the_contract_or_declared_as_null_is_loaded():
     assert refusal_of(content).column == "v"
     assert refusal_of(content, wanted=("id", "v")).column == "v"
     expected = [(2, {"id": "a", "v": "#N/A"})]
-    assert loaded(content, wanted=("id",)) == expected
-    assert loaded(content, ignored_columns="v") == expected
-    assert loaded(content, null_string="#N/A") == expected
+    assert loaded_rows(content, wanted=("id",)) == expected
+    assert loaded_rows(content, ignored_columns="v") == expected
+    assert loaded_rows(content, null_string="#N/A") == expected
 
 
 # --- sheets with formats only
@@ -298,7 +298,7 @@ def test_cells_with_a_format_but_no_value_are_ignored():
 # --- merged cells
 
 
-def merged(*areas: str, **options: Any) -> str:
+def warning_of(*areas: str, **options: Any) -> str:
     """Return the warning about a sheet of the columns ``id`` and ``v`` with six rows and these merged areas."""
     content = workbook({"S": [["id", "v"], *([key, 1] for key in "abcde")]})
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
@@ -311,12 +311,12 @@ def merged(*areas: str, **options: Any) -> str:
 
 
 def test_cells_that_are_merged_over_several_rows_are_named_by_a_warning():
-    assert merged("A2:A3", "B5:B6").startswith("a.xlsx: 2 areas of cells merged over several rows (A2:A3, B5:B6)")
-    assert "(A1:B2)" in merged("A1:B2")
+    assert warning_of("A2:A3", "B5:B6").startswith("a.xlsx: 2 areas of cells merged over several rows (A2:A3, B5:B6)")
+    assert "(A1:B2)" in warning_of("A1:B2")
     for area in ("A2:B2", "D2:D3", "A6:A9"):
-        assert merged(area) == "", area
-    assert merged("A2:A3", range="A4:B6") == ""
-    assert "(A3:A5)" in merged("A3:A5", range="A4:B6")
+        assert warning_of(area) == "", area
+    assert warning_of("A2:A3", range="A4:B6") == ""
+    assert "(A3:A5)" in warning_of("A3:A5", range="A4:B6")
 
 
 def test_cells_of_xls_that_are_merged_over_several_rows_are_named_by_a_warning():
@@ -340,7 +340,7 @@ WRITERS = pytest.mark.parametrize("write", [xls, xlsb, ods])
 
 @WRITERS
 def test_reader_returns_the_rows_of_xls_xlsb_and_ods_workbooks(write: Callable[..., bytes]):
-    assert loaded(write(ROWS)) == [
+    assert loaded_rows(write(ROWS)) == [
         (2, {"id": "a", "n": "1", "d": "2026-01-02", "ok": "true"}),
         (3, {"id": "ä", "n": "1.5", "d": None, "ok": "false"}),
         (4, {"id": "z", "n": "4012888888881881", "d": None, "ok": None}),
@@ -370,7 +370,7 @@ def test_xls_xlsb_or_ods_workbook_with_too_many_cells_is_refused(write: Callable
     monkeypatch.setattr("loader.readers.records.workbooks.MOST_CELLS", 19)
     assert refusal_of(write(ROWS)).code == "TOO_LARGE"
     monkeypatch.setattr("loader.readers.records.workbooks.MOST_CELLS", 20)
-    assert len(loaded(write(ROWS))) == 4
+    assert len(loaded_rows(write(ROWS))) == 4
 
 
 def test_whole_date_of_a_binary_workbook_that_is_read_as_a_number_is_refused():

@@ -1,4 +1,4 @@
-"""Local REST API over real sockets: pages, tokens, limits and failures, as tests ask for them."""
+"""Local REST API over real sockets: pages, tokens, limits and failures."""
 
 import json
 import ssl
@@ -109,9 +109,9 @@ class ApiServer:
         return [request.path for request in self.requests]
 
     def serve(self, path: str, *answers: Answer) -> None:
-        """Give these answers one after the other, the last one for ever."""
-        left = list(answers)
-        self.routes[path] = lambda _: left.pop(0) if len(left) > 1 else left[0]
+        """Return these answers one after the other, and the last one for all later requests."""
+        remaining = list(answers)
+        self.routes[path] = lambda _: remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
     def source(self, location: str = "items", *, base: str = "", api: dict[str, Any] | None = None, **options: Any):
         """Return the source of an endpoint; ``api`` has the fields of ``ApiSpec``."""

@@ -1,4 +1,4 @@
-"""Completeness of an endpoint's pages: each line of the documentation's table, and habits of public APIs."""
+"""Completeness of an endpoint's pages: the lines of the documentation's table, and variants of public APIs."""
 
 import json
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def by_link(total: int) -> Reply:
     return answer
 
 
-def only(*answers: Answer) -> list[Reply]:
+def replies_of(*answers: Answer) -> list[Reply]:
     return [lambda _, answer=answer: answer for answer in answers]
 
 
@@ -73,14 +73,14 @@ MORE = NEXT | {"has_more_path": "meta.more"}
 
 # Options and answers of each line of the table.
 CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
-    ("`none`", "nothing"): ({}, only(Answer.of({"items": ALL}))),
+    ("`none`", "nothing"): ({}, replies_of(Answer.of({"items": ALL}))),
     ("`none`", "nothing, and as many records came as `page_size`, or a parameter like `limit`, asks for"): (
         {"page_size": 7},
-        only(Answer.of({"items": ALL})),
+        replies_of(Answer.of({"items": ALL})),
     ),
     ("`none`", "a next page (`Link`, `next`, `has_more`), a larger `total`, or status 206"): (
         {},
-        only(
+        replies_of(
             Answer.of({"items": ALL}, Link='</items?page=2>; rel="next"'),
             Answer.of({"items": ALL, "next": "/items?page=2"}),
             Answer.of({"items": ALL, "pagination": {"has_more": True}}),
@@ -161,12 +161,15 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
     ),
     ("`cursor`", "null at `next_path`, and a next page elsewhere (`Link`)"): (
         NEXT,
-        only(
+        replies_of(
             Answer.of({"items": ALL, "meta": {"next": None}}, Link='</items?page=2>; rel="next"'),
             Answer.of({"items": ALL, "meta": {"next": None}, "next_page_url": "/items?page=2"}),
         ),
     ),
-    ("`cursor`", "nothing at `next_path` on any page"): (NEXT, only(Answer.of({"items": ALL, "meta": {"nexxt": "2"}}))),
+    ("`cursor`", "nothing at `next_path` on any page"): (
+        NEXT,
+        replies_of(Answer.of({"items": ALL, "meta": {"nexxt": "2"}})),
+    ),
     ("`cursor`", "false at `has_more_path` beside a cursor"): (
         MORE,
         [by_cursor({"items": ALL[:3], "meta": {"next": "2", "more": True}},
@@ -174,19 +177,19 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
     ),
     ("`cursor`", "true at `has_more_path` without a cursor"): (
         MORE,
-        only(Answer.of({"items": ALL, "meta": {"next": None, "more": True}})),
+        replies_of(Answer.of({"items": ALL, "meta": {"next": None, "more": True}})),
     ),
     ("`cursor`", "more records at `total_path` than came"): (
         NEXT | {"total_path": "total"},
-        only(Answer.of({"items": ALL, "total": 8, "meta": {"next": None}})),
+        replies_of(Answer.of({"items": ALL, "total": 8, "meta": {"next": None}})),
     ),
     ("`next_url`", "an empty text at `next_path`"): (
         {"paging": "next_url"},
-        only(Answer.of({"items": ALL, "next": ""}), Answer.of({"items": ALL, "next": None})),
+        replies_of(Answer.of({"items": ALL, "next": ""}), Answer.of({"items": ALL, "next": None})),
     ),
     ("`next_url`", "the next page under another name than `next_path`"): (
         {"paging": "next_url"},
-        only(Answer.of({"items": ALL, "links": {"next": "/items?page=2"}}),
+        replies_of(Answer.of({"items": ALL, "links": {"next": "/items?page=2"}}),
              Answer.of({"items": ALL, "next_page_url": "/items?page=2"})),
     ),
     ("`link`", "no next page in the header"): ({"paging": "link", "path": None}, [by_link(7)]),
@@ -200,7 +203,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
     ),
     ("each", "`errors` instead of records, or beside them"): (
         NEXT,
-        only(Answer.of({"items": [], "errors": [{"message": "timeout"}]}),
+        replies_of(Answer.of({"items": [], "errors": [{"message": "timeout"}]}),
              Answer.of({"items": None, "error": {"code": 429}}),
              Answer.of({"items": ALL, "errors": [{"message": "timeout"}]})),
     ),
@@ -273,7 +276,9 @@ ENDED: dict[str, tuple[dict[str, Any], list[Any]]] = {
 
 @pytest.mark.parametrize("claim", MORE_THAN_CAME, ids=lambda claim: next(iter(claim)))
 @pytest.mark.parametrize("paging", ENDED)
-def test_claim_of_more_than_came_is_refused_by_every_paging(api: ApiServer, paging: str, claim: dict[str, Any]):
+def test_claim_of_more_records_is_refused_by_every_paging(
+    api: ApiServer, paging: str, claim: dict[str, Any]
+):
     options, pages = ENDED[paging]
     headers = {name: value for name, value in claim.items() if name[0].isupper()}
     members = {} if headers else claim
@@ -283,7 +288,7 @@ def test_claim_of_more_than_came_is_refused_by_every_paging(api: ApiServer, pagi
     assert refused.value.code == "INCOMPLETE"
 
 
-def test_an_offset_grows_by_the_records_that_came(api: ApiServer):
+def test_offset_grows_by_the_received_records(api: ApiServer):
     api.routes["/items"] = by_offset(3, total=7)
     read(api, **TOTAL)
     assert [(request.query["offset"], request.query["limit"]) for request in api.requests] == [
@@ -293,7 +298,7 @@ def test_an_offset_grows_by_the_records_that_came(api: ApiServer):
     ]
 
 
-def test_records_that_come_again_on_the_next_page_count_once(api: ApiServer):
+def test_records_repeated_on_the_next_page_count_once(api: ApiServer):
     pages = {0: ALL[:3], 3: ALL[2:5], 6: ALL[5:6], 7: []}
     api.routes["/items"] = lambda request: Answer.of({"items": pages[int(request.query["offset"])], "total": 7})
     with pytest.raises(Refusal, match="6 records came, and the API claims 7 at total"):

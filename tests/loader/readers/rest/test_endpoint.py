@@ -121,8 +121,8 @@ def test_oauth2_token_is_requested_once_for_all_pages(api: ApiServer):
     api.serve("/token", Answer.of({"access_token": TOKEN, "expires_in": 300}))
     assert records(api.source(api=oauth2(api, scope="read"), paging="page", path="items")) == list(RECORDS)
     assert api.paths().count("/token") == 1
-    asked = parse_qs(next(request.body for request in api.requests if request.path == "/token"))
-    assert asked == {
+    form = parse_qs(next(request.body for request in api.requests if request.path == "/token"))
+    assert form == {
         **{"client_id": ["elevata"], "client_secret": ["client-secret"], "scope": ["read"]},
         "grant_type": ["client_credentials"],
     }
@@ -213,7 +213,7 @@ def test_oauth2_token_with_an_unusual_expiration_is_used(api: ApiServer, expires
 
 
 @pytest.mark.parametrize("header", ["Mon, 01 Jan 99999999999 00:00:00 GMT", "9" * 400, "soon"])
-def test_retry_after_that_is_no_time_is_no_accident(api: ApiServer, header):
+def test_invalid_retry_after_header_is_ignored(api: ApiServer, header):
     api.serve("/items", *[Answer.of({}, 503, Retry_After=header)] * 5)
     assert refusal(api.source()).code == "SOURCE_FAILED"
 
@@ -240,20 +240,23 @@ def test_listed_host_with_an_internal_address_requires_the_address_to_be_listed(
 
 
 def test_host_name_is_resolved_only_once_against_dns_rebinding(api: ApiServer, monkeypatch):
-    asked, leads = [], ["127.0.0.1", "127.0.0.2"]
+    resolved_hosts, leads = [], ["127.0.0.1", "127.0.0.2"]
     resolve = socket.getaddrinfo
 
     def getaddrinfo(host: str, *given: Any, **options: Any) -> list:
         if host != "rebinding.example.org":
             return resolve(host, *given, **options)
-        asked.append(host)
+        resolved_hosts.append(host)
         return resolve(leads.pop(0), *given, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     api.serve("/items", Answer.of({"items": []}))
     source = api.source(base=f"http://rebinding.example.org:{api.port}")
     assert records(source, hosts=("rebinding.example.org", "127.0.0.1")) == []
-    assert (asked, api.requests[0].headers["host"]) == (["rebinding.example.org"], f"rebinding.example.org:{api.port}")
+    assert (resolved_hosts, api.requests[0].headers["host"]) == (
+        ["rebinding.example.org"],
+        f"rebinding.example.org:{api.port}",
+    )
 
 
 def test_proxies_and_netrc_of_the_environment_are_not_used(api: ApiServer, monkeypatch, tmp_path):
@@ -265,7 +268,7 @@ def test_proxies_and_netrc_of_the_environment_are_not_used(api: ApiServer, monke
     assert "authorization" not in api.requests[0].headers
 
 
-def test_plain_http_goes_to_listed_addresses_only(api: ApiServer, monkeypatch):
+def test_plain_http_is_sent_to_listed_addresses_only(api: ApiServer, monkeypatch):
     def getaddrinfo(host: str, port: int, *_: Any, **__: Any) -> list:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.215.14", port))]
 
@@ -333,7 +336,7 @@ def test_a_redirect_on_the_same_host_keeps_the_credentials(api: ApiServer):
 
 
 def connections_to(port: int) -> int:
-    """Return how many connections of this machine to a local port are open at the side that asked."""
+    """Return the number of client connections from this machine to a local port."""
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     ends = [(fields[2], fields[3]) for fields in map(str.split, lines)]
     return sum(remote.endswith(f":{port:04X}") and state != TIME_WAIT for remote, state in ends)

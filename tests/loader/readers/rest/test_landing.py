@@ -1,4 +1,4 @@
-"""Tests of the landing of pages: whole or not at all, once per run, and removed after some runs."""
+"""Landing of pages: complete or absent, once per run, removed after some runs."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.loader.readers.rest.api_server import HERE, RECORDS, Answer, ApiServe
 PAGED = {"paging": "page", "path": "items"}
 
 
-def landed(api: ApiServer, place: Path, run_id: str = "r1", *, since: str | None = None, **options) -> Landing:
+def land_pages(api: ApiServer, place: Path, run_id: str = "r1", *, since: str | None = None, **options) -> Landing:
     source = api.source(**PAGED | options)
     return land(source, place, dataset="d", run_id=run_id, runs_kept=2, hosts=HERE, since=since, pause=lambda _: None)
 
@@ -30,7 +30,7 @@ def names(folder: Path) -> list[str]:
 
 def test_pages_land_as_delivered_in_a_folder_of_the_run(api: ApiServer, tmp_path):
     api.routes["/items"] = api_server.by_number
-    landing = landed(api, tmp_path)
+    landing = land_pages(api, tmp_path)
     assert (landing.folder, landing.pages, landing.is_repeated) == (tmp_path / "d" / "r1", 4, False)
     assert names(landing.folder) == [MARKER, *(f"page-0000{number}.json" for number in range(1, 5))]
     first = (landing.folder / "page-00001.json").read_bytes()
@@ -40,9 +40,9 @@ def test_pages_land_as_delivered_in_a_folder_of_the_run(api: ApiServer, tmp_path
 
 def test_repeated_run_reuses_landed_pages_without_requests(api: ApiServer, tmp_path):
     api.routes["/items"] = api_server.by_number
-    first = landed(api, tmp_path)
+    first = land_pages(api, tmp_path)
     count = len(api.requests)
-    again = landed(api, tmp_path, timezone="Europe/Berlin")
+    again = land_pages(api, tmp_path, timezone="Europe/Berlin")
     assert (again.folder, again.pages, again.is_repeated) == (first.folder, first.pages, True)
     assert len(api.requests) == count
 
@@ -50,8 +50,8 @@ def test_repeated_run_reuses_landed_pages_without_requests(api: ApiServer, tmp_p
 @pytest.mark.parametrize("changed", [{"parameters": "status=open"}, {"since": "2024-01-01"}])
 def test_another_request_under_the_same_run_lands_again(api: ApiServer, tmp_path, changed):
     api.routes["/items"] = api_server.by_number
-    landed(api, tmp_path, incremental_parameter="since")
-    again = landed(api, tmp_path, **{"incremental_parameter": "since"} | changed)
+    land_pages(api, tmp_path, incremental_parameter="since")
+    again = land_pages(api, tmp_path, **{"incremental_parameter": "since"} | changed)
     assert (again.is_repeated, len(api.requests)) == (False, 8)
 
 
@@ -60,10 +60,10 @@ def test_failed_landing_leaves_no_pages_and_can_be_repeated(api: ApiServer, tmp_
         Answer(b"<html>") if request.query["page"] == "3" else api_server.by_number(request)
     )
     with pytest.raises(Refusal, match="page 3"):
-        landed(api, tmp_path)
+        land_pages(api, tmp_path)
     assert [path for path in (tmp_path / "d").iterdir() if not path.name.startswith(".")] == []
     api.routes["/items"] = api_server.by_number
-    assert landed(api, tmp_path).pages == 4
+    assert land_pages(api, tmp_path).pages == 4
     assert names(tmp_path / "d") == ["r1"]
 
 
@@ -99,7 +99,7 @@ def test_pages_of_a_killed_process_are_not_read_and_land_again(api: ApiServer, t
     process.wait(10)
     go_on.set()
     assert names(place / "d") == [".r1"]
-    landing = landed(api, place)
+    landing = land_pages(api, place)
     assert (landing.pages, landing.is_repeated, names(place / "d")) == (4, False, ["r1"])
 
 
@@ -116,17 +116,17 @@ def test_landing_writes_no_dlt_files_and_reads_no_dlt_configuration(api: ApiServ
 def test_landing_deletes_folders_of_older_runs(api: ApiServer, tmp_path):
     api.routes["/items"] = api_server.by_number
     for number in range(1, 5):
-        folder = landed(api, tmp_path, f"r{number}").folder
+        folder = land_pages(api, tmp_path, f"r{number}").folder
         os.utime(folder, (number, number))
     assert names(tmp_path / "d") == ["r3", "r4"]
 
 
 def test_an_endpoint_without_content_lands_as_a_document_without_rows(api: ApiServer, tmp_path):
     api.serve("/items", Answer(status=204))
-    landing = landed(api, tmp_path)
+    landing = land_pages(api, tmp_path)
     assert (landing.pages, landing.is_empty) == (0, True)
     assert (landing.folder / "page-00001.json").read_bytes() == b"[]"
-    assert landed(api, tmp_path).is_empty
+    assert land_pages(api, tmp_path).is_empty
 
 
 def test_progress_callback_can_cancel_the_landing_at_a_page(api: ApiServer, tmp_path):

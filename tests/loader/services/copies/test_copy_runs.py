@@ -1,4 +1,4 @@
-"""Copy runs: requests by hand, after loads and after failures; manifests; states."""
+"""Copy runs: requests by users, after loads and after failures; manifests; states."""
 
 import io
 import json
@@ -42,7 +42,7 @@ def eve(airports):
 
 
 @pytest.fixture(autouse=True)
-def in_her_name(eve, monkeypatch):
+def eves_token(eve, monkeypatch):
     monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=eve)[1])
 
 
@@ -66,7 +66,7 @@ def perform(run: LoadRun, runner) -> LoadRun:
     return perform_load_run(run.pk, worker="w1", runner=runner)
 
 
-def copied(runner, **options) -> LoadRun:
+def perform_copy(runner, **options) -> LoadRun:
     return perform(request_copy(dataset=AIRPORT, wake_worker=False, **options).run, runner)
 
 
@@ -88,7 +88,7 @@ def local(make_runner, monkeypatch):
     monkeypatch.setattr(run_command, "Runner", make_runner)
 
 
-def test_load_queues_the_copies_of_what_it_loaded(bi, runner, script):
+def test_load_queues_the_copies_of_its_datasets(bi, runner, script):
     create_copy(dataset=airport(), to=bi)
     perform(request_load_run(run_id="first", wake_worker=False).run, runner)
     run = LoadRun.objects.get(kind=COPY)
@@ -107,7 +107,7 @@ def test_load_without_copies_queues_nothing(eve, runner):
 def test_manifest_names_targets_columns_and_secrets(bi, lake, runner, script):
     create_copy(dataset=airport(), to=bi, table="mart.airport", mode="changes")
     create_copy(dataset=airport(), to=lake)
-    assert copied(runner).status == "succeeded"
+    assert perform_copy(runner).status == "succeeded"
     (request,) = script.seen("copy")
     first, second = request["body"]["targets"]
     assert (first["kind"], first["table"], first["mode"]) == ("jdbc", "mart.airport", "changes")
@@ -122,13 +122,13 @@ def test_sensitive_columns_are_left_out_until_a_report_with_them_is_executed(bi,
     column = airport().columns.get(name="name")
     update_target_column(column=column, expected_version=column.version, pii=True)
     copy = create_copy(dataset=airport(), to=bi)
-    copied(runner)
+    perform_copy(runner)
     names = [column["name"] for column in script.seen("copy")[-1]["body"]["targets"][0]["columns"]]
     assert "name" not in names
     assert "row_hash" not in " ".join(names)
     assert state().findings == []
     update_copy(copy=copy, expected_version=copy.version, sensitive="include")
-    copied(runner)
+    perform_copy(runner)
     names = [column["name"] for column in script.seen("copy")[-1]["body"]["targets"][0]["columns"]]
     assert "name" not in names
     assert state().findings[0].startswith("COPY_SENSITIVE: name")
@@ -151,17 +151,17 @@ def move_to_another_system(copy: DatasetCopy) -> None:
 
 
 @pytest.mark.parametrize("move", [move_table, move_system, move_to_another_system])
-def test_sensitive_columns_go_to_no_other_place_than_the_executed_one(bi, runner, script, move):
+def test_sensitive_columns_are_not_sent_to_a_target_that_no_report_executed(bi, runner, script, move):
     column = airport().columns.get(name="name")
     update_target_column(column=column, expected_version=column.version, pii=True)
     copy = create_copy(dataset=airport(), to=bi, sensitive="include")
     write_applied(
         environment=current_environment(), state=dataset_state(airport()), versions={}, execution=None, through=0
     )
-    copied(runner)
+    perform_copy(runner)
     assert "name" in sent_columns(script)
     move(copy)
-    copied(runner)
+    perform_copy(runner)
     assert "name" not in sent_columns(script)
     assert state().findings[0].startswith("COPY_SENSITIVE: name")
 
@@ -172,16 +172,16 @@ def sent_columns(script) -> list[str]:
 
 def test_failed_copy_keeps_the_facts_of_the_former_one(bi, runner, script):
     create_copy(dataset=airport(), to=bi)
-    copied(runner)
+    perform_copy(runner)
     script.add(fail={AIRPORT: BROKEN})
-    assert copied(runner).status == "failed"
+    assert perform_copy(runner).status == "failed"
     assert (state().status, state().version, state().error["code"]) == ("failed", 5, "COPY_FOREIGN")
 
 
 def test_failed_copy_is_made_again_after_its_wait(bi, runner, script):
     create_copy(dataset=airport(), to=bi)
     script.add(fail={AIRPORT: BROKEN})
-    run = copied(runner)
+    run = perform_copy(runner)
     assert request_failed_copies(wake_worker=False) == []
     Job.objects.filter(pk=run.pk).update(finished_at=timezone.now() - timedelta(minutes=11))
     (again,) = request_failed_copies(wake_worker=False)
@@ -203,14 +203,14 @@ def test_lost_copy_is_made_again(bi, runner):
 def test_location_with_a_pattern_is_refused(eve, runner):
     system = create_system(name="P", short_name="p", kind="delta", location="{{ data_dir }}/copies/[ab]*")
     create_copy(dataset=airport(), to=system)
-    assert copied(runner).error["code"] == "BAD_LOCATION"
+    assert perform_copy(runner).error["code"] == "BAD_LOCATION"
 
 
 def test_location_outside_of_the_permitted_folders_fails_that_copy_alone(bi, runner, script):
     create_copy(dataset=airport(), to=bi)
     elsewhere = create_system(name="E", short_name="e", kind="delta", location="/somewhere/else")
     create_copy(dataset=airport(), to=elsewhere)
-    copied(runner)
+    perform_copy(runner)
     assert {row.system: row.status for row in CopyState.objects.all()} == {"bi": "copied", "e": "failed"}
     assert CopyState.objects.get(system="e").error["code"] == "OUTSIDE_ROOTS"
 
@@ -223,7 +223,7 @@ def test_dataset_without_copies_is_refused(eve):
 
 def test_comparison_changes_no_state(bi, runner, script):
     create_copy(dataset=airport(), to=bi)
-    run = copied(runner, check=True)
+    run = perform_copy(runner, check=True)
     assert script.seen("copy")[0]["body"]["check"]
     assert not CopyState.objects.exists()
     assert run.details["copies"][0]["to"] == "bi"

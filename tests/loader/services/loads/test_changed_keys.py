@@ -19,13 +19,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 AIRPORT, ROUTE = "rawcore.rc_air_airport", "rawcore.rc_net_route"
 
-# What a second run of the same dataset differs in.
+# Fields that differ in a second run of the same dataset.
 _OF_THE_RUN = ("sequence", "newest_applied_at", "newest_applied")
 
 
 @pytest.fixture
 def moved(airports, runner) -> LoadRun:
-    """Load once, then give every target another key, as if described anew in another installation."""
+    """Load once, then assign another key to every target, as if described anew in another installation."""
     run = perform(queued(), runner)
     for model in (TargetDataset, TargetColumn, Reference):
         for instance in model.objects.all():
@@ -88,8 +88,8 @@ def test_read_uses_the_existing_table(moved, runner, script):
 
 def test_compaction_uses_the_existing_tables(moved, runner, script):
     (before, *_) = loads(script, AIRPORT)
-    asked = request_compaction(dataset_key=before["dataset"], wake_worker=False)
-    assert perform(asked.run, runner).status == "succeeded"
+    request = request_compaction(dataset_key=before["dataset"], wake_worker=False)
+    assert perform(request.run, runner).status == "succeeded"
     body = script.seen("compact")[-1]["body"]
     assert body["dataset"] == before["dataset"]
     assert {table["key"] for table in body["tables"]} == {before["table"]["key"], before["history"]["key"]}

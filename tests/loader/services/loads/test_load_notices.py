@@ -1,4 +1,4 @@
-"""Notices about load runs that failed, and their end."""
+"""Notices about failed load runs, and their settlement."""
 
 from typing import Any
 
@@ -23,15 +23,15 @@ def olga(db: None) -> None:
     person("olga", Role.OPERATOR)
 
 
-def ended(**fields: Any) -> LoadRun:
+def ended_run(**fields: Any) -> LoadRun:
     run = LoadRunFactory(**fields)
     with transaction.atomic():
         tell_run_ended(run.pk)
     return run
 
 
-def failed(**fields: Any) -> LoadRun:
-    return ended(status="failed", error={"code": "X", "message": "1 dataset failed"}, **fields)
+def failed_run(**fields: Any) -> LoadRun:
+    return ended_run(status="failed", error={"code": "X", "message": "1 dataset failed"}, **fields)
 
 
 def unread() -> list[str]:
@@ -40,20 +40,20 @@ def unread() -> list[str]:
 
 
 def test_a_failure_is_settled_by_a_load_of_the_same_scope():
-    run, other = failed(scope=ONE), failed(scope=OTHER)
+    run, other = failed_run(scope=ONE), failed_run(scope=OTHER)
     assert unread() == sorted([run.run_id, other.run_id])
-    ended(scope=ONE)
+    ended_run(scope=ONE)
     assert unread() == [other.run_id]
 
 
 def test_failures_of_loads_are_settled_by_a_load_of_everything():
-    failed(scope=ONE)
-    revert = failed(kind="revert", scope=ONE)
-    ended()
+    failed_run(scope=ONE)
+    revert = failed_run(kind="revert", scope=ONE)
+    ended_run()
     assert unread() == [revert.run_id]
 
 
 def test_load_failure_event_contains_no_value_of_a_column():
     error = {"code": "CAST_FAILS", "message": "3 values", "column": "name", "samples": ["id=Zebedee"]}
-    ended(status="failed", error=error)
+    ended_run(status="failed", error=error)
     assert "Zebedee" not in Event.objects.get(kind="load.failed").title

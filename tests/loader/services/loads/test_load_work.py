@@ -343,8 +343,10 @@ def attempts_steps():
 
 
 def test_concurrent_runs_get_different_sequences_for_the_same_dataset(airports, in_threads):
-    held = [attempt_of(claim(run_pk=queued().pk, worker="w")) for _ in range(4)]
-    results = in_threads(*(lambda attempt=attempt: attempt.prepare(steps=attempts_steps()) for attempt in held))
+    attempts_of_runs = [attempt_of(claim(run_pk=queued().pk, worker="w")) for _ in range(4)]
+    results = in_threads(
+        *(lambda attempt=attempt: attempt.prepare(steps=attempts_steps()) for attempt in attempts_of_runs)
+    )
     for name in ("rawcore.rc_air_airport", "rawcore.rc_net_route"):
         numbers = sorted(r.sequence for rows in results for r in rows.values() if r.qualified_name == name)
         assert numbers == [1, 2, 3, 4]
@@ -352,18 +354,18 @@ def test_concurrent_runs_get_different_sequences_for_the_same_dataset(airports, 
 
 def test_sequence_assignment_is_retried_after_a_concurrent_one(airports, monkeypatch):
     run = queued()
-    held = attempt_of(claim(run_pk=run.pk, worker="w"))
+    first_attempt = attempt_of(claim(run_pk=run.pk, worker="w"))
     other = attempt_of(claim(run_pk=queued().pk, worker="w"))
     other.prepare(steps=attempts_steps())
-    seen, newest = [], attempts._newest_sequences
+    queries, newest = [], attempts._newest_sequences
 
     def stale(keys):
-        seen.append(keys)
-        return {} if len(seen) == 1 else newest(keys)
+        queries.append(keys)
+        return {} if len(queries) == 1 else newest(keys)
 
     monkeypatch.setattr(attempts, "_newest_sequences", stale)
-    rows = held.prepare(steps=attempts_steps())
-    assert len(seen) == 2
+    rows = first_attempt.prepare(steps=attempts_steps())
+    assert len(queries) == 2
     assert {dataset.sequence for dataset in rows.values()} == {None, 2}
 
 
@@ -412,7 +414,7 @@ def test_damaged_table_fails_only_its_own_dataset(airports, runner, script):
     run = perform(queued(), runner)
     assert (run.status, row(run, "rawcore.rc_air_airport").status) == ("failed", "succeeded")
     assert row(run, "rawcore.rc_net_route").error["code"] == "UNREADABLE_TABLE"
-    assert len(script.seen("execute")) == 1  # the first run's: what cannot be read is not made anew
+    assert len(script.seen("execute")) == 1  # of the first run; an unreadable table is not created again
 
 
 def test_missing_table_fails_only_its_own_dataset(airports, runner, script):
@@ -424,7 +426,7 @@ def test_missing_table_fails_only_its_own_dataset(airports, runner, script):
     assert (run.status, row(run, "rawcore.rc_air_airport").status) == ("failed", "succeeded")
     assert row(run, str(route)).error["code"] == "TABLES_MISSING"
     assert "rawcore.rc_net_route" in row(run, str(route)).error["message"]
-    assert len(script.seen("execute")) == 1  # the first run's: the missing tables are not created anew
+    assert len(script.seen("execute")) == 1  # of the first run; missing tables are not created again
 
 
 # --- schemas of deliveries -----------------------------------------------------------------------

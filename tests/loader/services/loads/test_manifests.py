@@ -37,9 +37,9 @@ AT = datetime(2024, 5, 1, tzinfo=UTC)
 
 def manifest(**arguments) -> LoadManifest:
     run = request_load_run(load_timestamp=AT, wake_worker=False, **arguments).run
-    held = claim(run_pk=run.pk, worker="w")
-    plan = plan_load(Scope.from_json(held.scope))
-    return load_manifest(run=held, plan=plan, rows=attempt_of(held).prepare(steps=plan.steps))
+    claimed = claim(run_pk=run.pk, worker="w")
+    plan = plan_load(Scope.from_json(claimed.scope))
+    return load_manifest(run=claimed, plan=plan, rows=attempt_of(claimed).prepare(steps=plan.steps))
 
 
 def test_manifest_survives_a_json_round_trip(airports):
@@ -90,7 +90,7 @@ def test_rawcore_load_contains_its_stage_inputs_and_hash_components(airports):
     assert route.depends_on == (made.raw[1].dataset, airport.dataset)
 
 
-def ruled(rule: str) -> None:
+def set_rule(rule: str) -> None:
     reference = Reference.objects.get()
     update_reference(reference=reference, expected_version=reference.version, unknown_parent=rule)
 
@@ -98,13 +98,13 @@ def ruled(rule: str) -> None:
 def test_foreign_key_contains_the_parent_that_its_rule_looks_up(airports):
     (key,) = manifest().rawcore[1].foreign_keys
     assert (key.rule, key.parent) == ("keep", None)
-    ruled("refuse")
+    set_rule("refuse")
     (key,) = manifest().rawcore[1].foreign_keys
     assert (key.rule, key.parent.qualified_name) == ("refuse", "rawcore.rc_air_airport")
 
 
 def test_quarantine_rule_for_unknown_parents_adds_a_check_to_the_child(airports):
-    ruled("quarantine")
+    set_rule("quarantine")
     parent, child = manifest().rawcore
     (check,) = child.quality
     assert (check.kind, check.severity, check.other.qualified_name) == (
@@ -118,7 +118,7 @@ def test_quarantine_rule_for_unknown_parents_adds_a_check_to_the_child(airports)
 
 def test_parent_load_contains_the_referring_rows_for_ghost_rows(airports):
     assert manifest().rawcore[0].children == ()
-    ruled("ghost")
+    set_rule("ghost")
     made = manifest()
     airport, route = made.rawcore
     (rows,) = airport.children
@@ -130,14 +130,14 @@ def test_parent_load_contains_the_referring_rows_for_ghost_rows(airports):
 
 
 def test_parent_with_ghost_rows_treats_sensitive_columns_of_the_child_as_sensitive(airports):
-    ruled("ghost")
+    set_rule("ghost")
     TargetColumn.objects.filter(name="origin", dataset__name="rc_net_route").update(sensitivity="restricted")
     assert "origin" in manifest().rawcore[0].sensitive
 
 
 @pytest.mark.parametrize(("rule", "dataset"), [("null", "rc_net_route"), ("ghost", "rc_air_airport")])
 def test_plan_includes_the_tables_that_a_rule_for_unknown_parents_reads(airports, rule, dataset):
-    ruled(rule)
+    set_rule(rule)
     plan = plan_load(Scope(DATASET, f"rawcore.{dataset}", target_only=True))
     assert {"rc_net_route", "rc_air_airport"} & {table.name for table in plan.tables} == (
         {"rc_net_route", "rc_air_airport"}
@@ -146,7 +146,7 @@ def test_plan_includes_the_tables_that_a_rule_for_unknown_parents_reads(airports
 
 def test_duplicates_of_a_delivery_shared_with_a_feed_are_checked_by_the_snapshot_reader(airports):
     source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp", "v": "string"}, ("id",))
-    assert _checked("rc_air_reading")
+    assert _is_checked("rc_air_reading")
     create_target_dataset(
         schema=target("rawcore.rc_air_reading").schema,
         name="rc_air_reading_log",
@@ -155,7 +155,7 @@ def test_duplicates_of_a_delivery_shared_with_a_feed_are_checked_by_the_snapshot
         historize=True,
         history_policy={"input": "effective", "time": "at"},
     )
-    assert (_checked("rc_air_reading"), _checked("rc_air_reading_log")) == (False, True)
+    assert (_is_checked("rc_air_reading"), _is_checked("rc_air_reading_log")) == (False, True)
 
 
 @pytest.mark.full
@@ -241,7 +241,7 @@ def test_deduplicate_option_is_refused_for_dated_rows(airports):
     assert refused.value.code == "BAD_OPTION"
 
 
-def _checked(name: str) -> bool:
+def _is_checked(name: str) -> bool:
     made = manifest(scope=Scope(DATASET, f"rawcore.{name}"))
     return next(load for load in made.rawcore if load.name == f"rawcore.{name}").delivery_checked
 
@@ -307,7 +307,7 @@ def test_options_of_the_source_reach_raw_and_stage(airports):
 
 
 def test_file_source_in_a_database_system_is_refused(airports):
-    # The services refuse this; a row may still say so after an import by hand or an older version.
+    # The services refuse this state; rows of an older version or of a manual import may still have it.
     System.objects.update(kind="jdbc")
     with pytest.raises(Refusal) as refused:
         manifest()
@@ -315,7 +315,7 @@ def test_file_source_in_a_database_system_is_refused(airports):
     assert "air.airport" in refused.value.message
 
 
-def in_a_database(source, **changes) -> None:
+def move_to_database(source, **changes) -> None:
     location = {"location": "postgresql://reader@db.example.org/erp", "secret": "ELEVATA_SOURCE_AIR"}
     System.objects.filter(pk=source.system_id).update(kind="jdbc", **location)
     source.refresh_from_db()
@@ -326,7 +326,7 @@ def in_a_database(source, **changes) -> None:
 
 def test_table_source_contains_its_database_and_secret_name_but_no_password(airports, monkeypatch):
     monkeypatch.setenv("ELEVATA_SOURCE_AIR", "hunter2")
-    in_a_database(airports["airport"])
+    move_to_database(airports["airport"])
     made = manifest()
     spec = next(load.source for load in made.raw if load.name == "raw.raw_air_airport")
     assert (spec.format, spec.location, spec.options) == ("table", "air.airport", {"filter": "elevation > 0"})
@@ -338,7 +338,7 @@ def test_table_source_contains_its_database_and_secret_name_but_no_password(airp
     assert from_json(LoadManifest, json.loads(json.dumps(to_json(made)))) == made
 
 
-def behind_an_api(source, authentication: str = "bearer", **changes) -> None:
+def move_to_api(source, authentication: str = "bearer", **changes) -> None:
     given = {
         "location": "https://api.example.org/v1",
         "secret": "ELEVATA_SOURCE_AIR",
@@ -351,7 +351,7 @@ def behind_an_api(source, authentication: str = "bearer", **changes) -> None:
 
 
 def test_endpoint_source_contains_its_api_and_secret_name_but_no_password(airports):
-    behind_an_api(airports["airport"], "api_key")
+    move_to_api(airports["airport"], "api_key")
     made = manifest()
     spec = next(load.source for load in made.raw if load.name == "raw.raw_air_airport")
     assert (spec.format, spec.location, str(spec.api.place)) == ("rest", "airports", "https://api.example.org/v1")
@@ -364,7 +364,7 @@ def test_endpoint_source_contains_its_api_and_secret_name_but_no_password(airpor
 
 def test_dates_in_an_endpoint_and_its_parameters_are_filled_from_the_run(airports):
     options = {"parameters": "day={run_date}&sort=id"}
-    behind_an_api(airports["airport"], location="days/{date:%Y}/airports", options=options)
+    move_to_api(airports["airport"], location="days/{date:%Y}/airports", options=options)
     made = manifest()
     spec = next(load.source for load in made.raw if load.name == "raw.raw_air_airport")
     day = made.load_timestamp[:10]
@@ -374,7 +374,7 @@ def test_dates_in_an_endpoint_and_its_parameters_are_filled_from_the_run(airport
 
 def test_a_reference_over_a_retired_column_is_refused(airports):
     origin = column("rawcore.rc_net_route.origin")
-    # The services refuse this; a row may still say so after an import by hand or an older version.
+    # The services refuse this state; rows of an older version or of a manual import may still have it.
     type(origin).objects.filter(pk=origin.pk).update(
         active=False, retired_at="2024-01-01T00:00:00Z", retired_by="person"
     )
@@ -405,7 +405,7 @@ def test_raw_and_rawcore_loads_contain_the_names_of_sensitive_columns(airports):
 
 
 def test_load_contains_sensitive_columns_that_only_a_filter_reads(airports):
-    """Spark's error messages contain the value that could not be cast."""
+    """Check these columns, too, since Spark's error messages contain the value that could not be cast."""
     target("raw.raw_air_airport").generated_from.columns.filter(name="name").update(pii=True)
     dataset = create_target_dataset(
         schema=target("rawcore.rc_air_airport").schema,

@@ -25,7 +25,7 @@ TOKEN = "tok-correct-horse"
 
 
 class Shop:
-    """Orders of a shop behind a bearer token, by cursor. ``third`` is set when the third page is asked for."""
+    """Orders of a shop behind a bearer token, paged by cursor. ``third`` is set when the third page is requested."""
 
     def __init__(self) -> None:
         self.count, self.third, self.go_on = 7, threading.Event(), threading.Event()
@@ -52,7 +52,7 @@ def shop(tmp_path, api) -> Installation:
     return make_installation(tmp_path / "data", described, servers)
 
 
-def landed(shop: Installation) -> list[Path]:
+def landed_files(shop: Installation) -> list[Path]:
     return sorted((shop.folder / "landed").glob("*/*"))
 
 
@@ -65,7 +65,7 @@ def test_rest_load_completes_after_a_kill_and_a_repeated_run_sends_no_request(sh
         os.killpg(worker.pid, signal.SIGKILL)
         run.kill()
         run.communicate()
-    assert [path.name for path in landed(shop)] == [".r1"]
+    assert [path.name for path in landed_files(shop)] == [".r1"]
     orders.go_on.set()
 
     with working(shop):
@@ -76,7 +76,7 @@ def test_rest_load_completes_after_a_kill_and_a_repeated_run_sends_no_request(sh
         assert runs[-1]["status"] == "succeeded", runs[-1]
         assert [row[0] for row in shop.rows(ORDERS, "id")] == [str(number) for number in range(7)]
         assert shop.rows(ORDERS, "customer_name", "amount")[1] == ("c1", "0.25")
-        assert [path.name for path in landed(shop)] == ["r1"]
+        assert [path.name for path in landed_files(shop)] == ["r1"]
 
         api.serve("/v1/orders", Answer.of({"data": {"orders": [{"id": "x", "customer": {"name": "c"}, "amount": 1}]}}))
         refused = shop.load("r2", status="failed")
@@ -109,7 +109,7 @@ system:
 """
 
 
-# By day tests/loader/readers/rest and tests/loader/engine/sources/test_marks.py show the parts.
+# By day, tests/loader/readers/rest and tests/loader/engine/sources/test_marks.py cover the parts.
 @pytest.mark.nightly
 def test_endpoint_with_a_watermark_is_requested_from_the_mark_of_the_last_load(tmp_path, api):
     crm = make_installation(tmp_path / "data", CHANGES.format(url=api.url), {"ELEVATA_SOURCE_HOSTS": ",".join(HERE)})

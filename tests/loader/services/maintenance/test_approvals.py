@@ -40,7 +40,7 @@ COMMON = {"dataset": AIRPORT, "reason": "the source sent test data", "wake_worke
 
 
 @pytest.fixture(autouse=True)
-def four_eyes(airports: Any) -> None:
+def required_approvals(airports: Any) -> None:
     remembered("four eyes for maintenance", approvals_of_maintenance)
 
 
@@ -50,7 +50,7 @@ def approvals_of_maintenance() -> None:
 
 @pytest.fixture
 def eve(airports: Any) -> Any:
-    """Operator who could approve, too."""
+    """Return an operator with the approver role."""
     return remembered("eve", lambda: create_user(name="eve", roles=["operator", "editor", "approver"]))
 
 

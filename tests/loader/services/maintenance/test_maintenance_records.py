@@ -47,7 +47,7 @@ def eve(db):
 
 
 @pytest.fixture
-def loaded(airports, runner):
+def load(airports, runner):
     return perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
 
 
@@ -59,7 +59,7 @@ def pruned(runner, eve, **more) -> LoadRun:
     return perform(ASKING["prune"](user=eve, **more).run, runner)
 
 
-# --- who -----------------------------------------------------------------------------------------
+# --- requester -----------------------------------------------------------------------------------
 
 
 def refusal_of(kind: str, **more) -> str:
@@ -76,7 +76,7 @@ def can_be_asked(kind: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ASKING)
-def test_maintenance_run_without_a_user_is_refused(loaded, kind):
+def test_maintenance_run_without_a_user_is_refused(load, kind):
     can_be_asked(kind)
     assert refusal_of(kind) == "NO_PERSON"
     assert not LoadRun.objects.filter(kind=kind).exists()
@@ -84,24 +84,24 @@ def test_maintenance_run_without_a_user_is_refused(loaded, kind):
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ASKING)
-def test_maintenance_run_without_the_permission_is_refused(loaded, kind):
+def test_maintenance_run_without_the_permission_is_refused(load, kind):
     can_be_asked(kind)
     assert refusal_of(kind, user=create_user(name="ada", roles=["viewer", "editor"])) == "NOT_PERMITTED"
 
 
-def test_maintenance_run_is_requested_by_the_acting_user(loaded, eve):
+def test_maintenance_run_is_requested_by_the_acting_user(load, eve):
     with acting_as(eve):
-        asked = ASKING["revert"]()
-    assert (asked.run.requested_by, asked.run.who) == (eve, "eve")
+        request = ASKING["revert"]()
+    assert (request.run.requested_by, request.run.who) == (eve, "eve")
 
 
-def test_reason_of_a_history_batch_is_optional(loaded, eve):
+def test_reason_of_a_history_batch_is_optional(load, eve):
     can_be_asked("history_batch")
     assert ASKING["history_batch"](user=eve, reason=WHY).run.reason == WHY
     assert ASKING["history_batch"](user=eve).run.reason == ""
 
 
-def test_repetition_of_a_maintenance_run_without_a_user_is_refused(loaded, runner, script, eve):
+def test_repetition_of_a_maintenance_run_without_a_user_is_refused(load, runner, script, eve):
     script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
     assert pruned(runner, eve, run_id="p1").status == "failed"
     with pytest.raises(Refused) as caught:
@@ -109,7 +109,7 @@ def test_repetition_of_a_maintenance_run_without_a_user_is_refused(loaded, runne
     assert caught.value.code == "NO_PERSON"
 
 
-def test_record_names_the_repeating_user_beside_the_requester(loaded, runner, script, eve):
+def test_record_names_the_repeating_user_beside_the_requester(load, runner, script, eve):
     script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
     pruned(runner, eve, run_id="p1")
     script.add(fail={})
@@ -119,10 +119,10 @@ def test_record_names_the_repeating_user_beside_the_requester(loaded, runner, sc
     assert (newest["requested_by"], newest["repeated_by"], newest["attempt"]) == ("eve", "bob", 2)
 
 
-# --- what is sealed ------------------------------------------------------------------------------
+# --- sealed records ------------------------------------------------------------------------------
 
 
-def test_record_of_a_finished_run_contains_user_reason_versions_counts_and_commit_path(loaded, runner, script, eve):
+def test_record_of_a_finished_run_contains_user_reason_versions_counts_and_commit_path(load, runner, script, eve):
     path = {"name": "public", "reason": "ELEVATA_COMMITS is public"}
     script.add(commits=path)
     run = pruned(runner, eve)
@@ -137,7 +137,7 @@ def test_record_of_a_finished_run_contains_user_reason_versions_counts_and_commi
     assert verify_chain().intact
 
 
-def test_each_attempt_leaves_a_record_even_if_it_failed(loaded, runner, script, eve):
+def test_each_attempt_leaves_a_record_even_if_it_failed(load, runner, script, eve):
     script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
     pruned(runner, eve, run_id="p1")
     script.add(fail={})
@@ -145,7 +145,7 @@ def test_each_attempt_leaves_a_record_even_if_it_failed(loaded, runner, script, 
     assert [(entry.attempt, entry.outcome) for entry in run.records.order_by("pk")] == [(1, "failed"), (2, "succeeded")]
 
 
-def test_attempt_of_a_lost_worker_leaves_a_record_with_outcome_lost(loaded, eve):
+def test_attempt_of_a_lost_worker_leaves_a_record_with_outcome_lost(load, eve):
     run = ASKING["prune"](user=eve).run
     LoadRun.objects.filter(pk=run.pk).update(
         status="running", attempt=1, claimed_by="w1", heartbeat_at="2024-01-01T00:00:00Z"
@@ -154,11 +154,11 @@ def test_attempt_of_a_lost_worker_leaves_a_record_with_outcome_lost(loaded, eve)
     assert run.records.get().outcome == "lost"
 
 
-def test_load_leaves_no_maintenance_record(loaded):
+def test_load_leaves_no_maintenance_record(load):
     assert not MaintenanceRecord.objects.exists()
 
 
-def test_a_record_that_was_changed_breaks_the_chain(loaded, runner, eve):
+def test_a_record_that_was_changed_breaks_the_chain(load, runner, eve):
     record = pruned(runner, eve).records.get()
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("UPDATE loader_maintenancerecord SET document = '{}'")
@@ -189,7 +189,7 @@ def restore_triggers() -> None:
     guard(connection, [MaintenanceRecord])
 
 
-def test_an_exported_record_verifies_and_a_changed_one_does_not(loaded, runner, eve):
+def test_an_exported_record_verifies_and_a_changed_one_does_not(load, runner, eve):
     exported = json.loads(json.dumps(record_artifact(pruned(runner, eve).records.get())))
     assert verify(exported) == ()
     exported["document"]["reason"] = "another"
@@ -222,21 +222,21 @@ COMMANDS = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", COMMANDS)
-def test_a_command_without_a_personal_token_is_refused(loaded, local, monkeypatch, kind):
+def test_a_command_without_a_personal_token_is_refused(load, local, monkeypatch, kind):
     monkeypatch.delenv("ELEVATA_TOKEN", raising=False)
     code, _, why = command(*COMMANDS[kind])
     assert (code, why) == (2, "NO_PERSON")
     assert not LoadRun.objects.filter(kind=kind).exists()
 
 
-def test_command_takes_the_requester_from_the_token(loaded, local, runner, eve, monkeypatch):
+def test_command_takes_the_requester_from_the_token(load, local, runner, eve, monkeypatch):
     runner.close()  # the folder is one runner's
     monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=eve)[1])
     code, out, _ = command(*COMMANDS["revert"], "--json")
     assert (code, json.loads(out)["requested_by"]) == (0, "eve")
 
 
-def test_maintenance_records_command_lists_and_exports_records(loaded, runner, eve, tmp_path):
+def test_maintenance_records_command_lists_and_exports_records(load, runner, eve, tmp_path):
     run = pruned(runner, eve)
     code, out, _ = command("maintenance_records")
     assert (code, run.run_id in out, "by eve" in out) == (0, True, True)
@@ -247,7 +247,7 @@ def test_maintenance_records_command_lists_and_exports_records(loaded, runner, e
     assert command("maintenance_records", "--artifact", str(file))[0] == 4
 
 
-def test_run_page_shows_and_exports_the_record(loaded, runner, eve):
+def test_run_page_shows_and_exports_the_record(load, runner, eve):
     run = pruned(runner, eve)
     client = Client()
     client.force_login(eve)

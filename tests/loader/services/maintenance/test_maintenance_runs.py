@@ -37,14 +37,14 @@ WHY = "the source sent test data"
 
 @pytest.fixture
 def eve(airports):
-    """Operator whose token the commands use. She comes after the metadata, which are then restored as rows."""
+    """Yield an operator whose token the commands use, created after the metadata, which are then restored as rows."""
     person = create_user(name="eve", roles=["operator", "editor"])
     with acting_as(person):
         yield person
 
 
 @pytest.fixture(autouse=True)
-def in_her_name(eve, monkeypatch):
+def eves_token(eve, monkeypatch):
     monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=eve)[1])
 
 
@@ -52,13 +52,13 @@ def perform(run: LoadRun, runner) -> LoadRun:
     return perform_load_run(run.pk, worker="w1", runner=runner)
 
 
-def loaded(runner, run_id: str, **more) -> LoadRun:
+def perform_load(runner, run_id: str, **more) -> LoadRun:
     run = perform(request_load_run(run_id=run_id, wake_worker=False, **more).run, runner)
     assert run.status == "succeeded", run.error
     return run
 
 
-def by_files(name: str = AIRPORT) -> None:
+def use_batch_files(name: str = AIRPORT) -> None:
     set_policy(name, BY_FILES)
 
 
@@ -82,11 +82,11 @@ def revert(of_run: str, dataset: str = AIRPORT, **more):
 
 
 def test_history_batch_loads_its_files_into_one_dataset(airports, runner, script):
-    by_files()
-    asked = request_history_batch(
+    use_batch_files()
+    request = request_history_batch(
         dataset=AIRPORT, files={"upsert": ["/in/u.csv"], "delete": ["/in/d.csv"]}, run_id="b1", wake_worker=False
     )
-    run = perform(asked.run, runner)
+    run = perform(request.run, runner)
     assert (run.status, run.kind, run.who) == ("succeeded", "history_batch", "eve")
     manifest = script.seen("load")[-1]["body"]
     (load,) = manifest["rawcore"]
@@ -105,8 +105,8 @@ def test_history_batch_loads_its_files_into_one_dataset(airports, runner, script
 
 
 def test_load_run_skips_datasets_with_batch_files_but_creates_their_tables(airports, runner, script):
-    by_files()
-    run = loaded(runner, "all")
+    use_batch_files()
+    run = perform_load(runner, "all")
     assert [row.qualified_name for row in run.datasets.order_by("ordinal")] == ["raw.raw_net_route", ROUTE]
     created = {step["table"]["name"] for step in script.seen("execute")[0]["body"]["steps"]}
     assert {"raw_air_airport", "rc_air_airport", "rc_air_airport_hist"} <= created
@@ -129,9 +129,9 @@ def test_invalid_history_batch_is_refused_without_a_run(airports):
 
 @pytest.mark.full
 def test_revert_stores_user_reason_and_table_versions(airports, runner, script):
-    loaded(runner, "r1")
+    perform_load(runner, "r1")
     first = LoadRun.objects.get()
-    loaded(runner, "r2")
+    perform_load(runner, "r2")
     run = perform(revert("r2").run, runner)
     assert (run.status, run.kind, run.who, run.reason) == ("succeeded", "revert", "eve", WHY)
     assert run.details == {
@@ -143,7 +143,7 @@ def test_revert_stores_user_reason_and_table_versions(airports, runner, script):
     assert manifest["newest_applied_at"] == first.load_timestamp.isoformat()
     assert refused(revert, of_run="r2").code == "ALREADY_REVERTED"
     assert refused(request_load_run, run_id="r2").code == "RUN_REVERTED"
-    loaded(runner, "r3")
+    perform_load(runner, "r3")
     newest = {entry["name"]: entry["newest_applied_at"] for entry in script.seen("load")[-1]["body"]["rawcore"]}
     second = LoadRun.objects.get(run_id="r2").load_timestamp
     assert newest == {AIRPORT: first.load_timestamp.isoformat(), ROUTE: second.isoformat()}
@@ -151,8 +151,8 @@ def test_revert_stores_user_reason_and_table_versions(airports, runner, script):
 
 @pytest.mark.full
 def test_invalid_revert_is_refused_without_a_run(airports, runner, script):
-    loaded(runner, "r1", scope=Scope(DATASET, AIRPORT))
-    loaded(runner, "r2", scope=Scope(DATASET, AIRPORT))
+    perform_load(runner, "r1", scope=Scope(DATASET, AIRPORT))
+    perform_load(runner, "r2", scope=Scope(DATASET, AIRPORT))
     assert refused(revert, of_run="nothing").code == "UNKNOWN_RUN"
     assert refused(revert, of_run="r1", dataset="rawcore.nothing").code == "UNKNOWN_DATASET"
     assert refused(revert, of_run="r1", dataset="raw.raw_air_airport").code == "NO_HISTORY"
@@ -173,8 +173,8 @@ def test_invalid_revert_is_refused_without_a_run(airports, runner, script):
 def test_revert_of_a_dataset_without_history_requires_appended_rows(airports, runner, script, policy, code):
     TargetDataset.objects.filter(name="rc_air_airport").update(historize=False, history_policy=policy)
     seal_as_written()
-    loaded(runner, "r1")
-    loaded(runner, "r2")
+    perform_load(runner, "r1")
+    perform_load(runner, "r2")
     if code is not None:
         assert refused(revert, of_run="r1").code == code
         return
@@ -183,7 +183,7 @@ def test_revert_of_a_dataset_without_history_requires_appended_rows(airports, ru
 
 
 def test_failed_revert_is_repeated_as_the_same_run(airports, runner, script):
-    loaded(runner, "r1")
+    perform_load(runner, "r1")
     script.add(fail={AIRPORT: {"code": "BEYOND_RETENTION", "message": "it is gone"}})
     run = perform(revert("r1").run, runner)
     assert (run.status, run.error["message"]) == ("failed", "1 of 1 datasets failed: it is gone")
@@ -194,29 +194,29 @@ def test_failed_revert_is_repeated_as_the_same_run(airports, runner, script):
 
 @pytest.mark.full
 def test_revert_repeated_after_a_load_gets_a_later_sequence(airports, runner, script):
-    loaded(runner, "r1")
+    perform_load(runner, "r1")
     script.add(die_on="revert")
     run = perform(revert("r1").run, runner)
     assert (run.status, run.datasets.get().sequence) == ("failed", 2)
     script.add(die_on=None)
-    loaded(runner, "r2")
+    perform_load(runner, "r2")
     again = perform(revert("r1").run, runner)
     manifest = script.seen("revert")[-1]["body"]
-    # Only the table knows whether the first attempt had come to its commit.
+    # Only the table shows whether the first attempt committed.
     assert (again.pk, manifest["load"]["sequence"], manifest["refused"]["code"]) == (run.pk, 4, "LATER_RUNS")
 
 
 def test_queued_revert_is_cancelled_at_once(airports, runner):
-    loaded(runner, "r1")
-    asked = revert("r1")
-    assert request_cancel(run=asked.run).status == "canceled"
-    assert perform(asked.run, runner) is None
+    perform_load(runner, "r1")
+    request = revert("r1")
+    assert request_cancel(run=request.run).status == "canceled"
+    assert perform(request.run, runner) is None
 
 
 def test_revert_of_tables_that_differ_from_the_metadata_fails(airports, runner, script):
     from metadata.services.source_contracts import take_columns
 
-    loaded(runner, "r1")
+    perform_load(runner, "r1")
     take_columns(source_dataset=airports["airport"], proposals=[{"name": "lid", "type": "string"}])
     run = perform(revert("r1").run, runner)
     assert (run.status, run.error["code"]) == ("failed", "TABLES_DIFFER")
@@ -227,11 +227,11 @@ def test_revert_of_tables_that_differ_from_the_metadata_fails(airports, runner, 
 
 
 def test_prune_stores_its_date_and_refuses_invalid_dates(airports, runner, script):
-    loaded(runner, "r1")
-    asked = request_prune(
+    perform_load(runner, "r1")
+    request = request_prune(
         dataset=AIRPORT, reason=WHY, ended_before="2024-01-31", archive="/kept", run_id="p1", wake_worker=False
     )
-    run = perform(asked.run, runner)
+    run = perform(request.run, runner)
     assert (run.status, run.kind) == ("succeeded", "prune")
     assert run.details["asked"] == {"ended_before": "2024-01-31T00:00:00+00:00", "archive": "/kept"}
     manifest = script.seen("prune")[0]["body"]
@@ -250,10 +250,10 @@ def test_prune_stores_its_date_and_refuses_invalid_dates(airports, runner, scrip
 
 def test_load_that_leaves_many_files_queues_one_compaction(airports, runner, script):
     script.tell(crowded=[AIRPORT])
-    load = loaded(runner, "r1")
+    load = perform_load(runner, "r1")
     run = LoadRun.objects.get(kind=run_states.COMPACT)
     assert (run.status, run.scope["name"], run.who, run.reason) == ("queued", AIRPORT, "system", "after run r1")
-    loaded(runner, "r2")
+    perform_load(runner, "r2")
     assert LoadRun.objects.filter(kind=run_states.COMPACT).count() == 1  # one at a time for a table
     run = perform(run, runner)
     assert run.status == "succeeded"
@@ -284,7 +284,7 @@ def command(*arguments: str) -> tuple[int, str, str]:
 
 @pytest.mark.full
 def test_maintenance_commands_exit_with_the_codes_of_load(airports, local, script):
-    by_files(ROUTE)
+    use_batch_files(ROUTE)
     code, out, _ = command("load_history_batch", ROUTE, "--upsert", "/in/u.csv.zst", "--local", "--json")
     document = json.loads(out)
     assert (code, document["kind"], document["status"]) == (0, "history_batch", "succeeded")
@@ -314,12 +314,12 @@ def test_local_load_compacts_tables_with_many_files(airports, local, script):
 
 
 @pytest.mark.full
-def test_pages_and_api_show_what_a_maintenance_run_did(airports, runner):
+def test_pages_and_api_show_the_results_of_a_maintenance_run(airports, runner):
     with acting_as(None):
         reader = create_user(name="reader", roles=["viewer"])
     client = Client()
     client.force_login(reader)
-    loaded(runner, "r1")
+    perform_load(runner, "r1")
     run = perform(revert("r1", run_id="back").run, runner)
     page = client.get("/load-runs/back/").content.decode()
     for text in ("Revert", "eve", WHY, "Delta versions", AIRPORT):
@@ -336,11 +336,11 @@ def test_pages_and_api_show_what_a_maintenance_run_did(airports, runner):
     assert {row["qualified_name"]: row["reverted_by"] for row in rows}[AIRPORT] == "back"
 
 
-# --- tables that are not as the newest run left them ------------------------------------------------
+# --- tables that differ from the newest run ---------------------------------------------------------
 
 
 def test_load_fails_without_creating_tables_when_the_warehouse_lacks_them(airports, runner, script):
-    loaded(runner, "first")
+    perform_load(runner, "first")
     script.add(observed={})
     run = perform(request_load_run(run_id="second", wake_worker=False).run, runner)
     assert (run.status, run.error["code"]) == ("failed", "TABLES_MISSING")
@@ -349,57 +349,57 @@ def test_load_fails_without_creating_tables_when_the_warehouse_lacks_them(airpor
 
 
 def test_failed_run_succeeds_when_repeated_after_the_tables_are_restored(airports, runner, script):
-    loaded(runner, "first")
+    perform_load(runner, "first")
     there = script.told()["observed"]
     script.add(observed={})
     perform(request_load_run(run_id="second", wake_worker=False).run, runner)
     script.add(observed=there)
-    loaded(runner, "second")
+    perform_load(runner, "second")
 
 
 def test_load_manifest_contains_the_newest_run_applied_to_each_table(airports, runner, script):
-    loaded(runner, "first")
-    loaded(runner, "second")
+    perform_load(runner, "first")
+    perform_load(runner, "second")
     known = {entry["name"]: entry["newest_applied"] for entry in script.seen("load")[-1]["body"]["rawcore"]}
     assert known == {AIRPORT: 1, ROUTE: 1}
 
 
 def test_table_recreated_by_an_execution_has_no_applied_run(airports, runner, script):
-    loaded(runner, "first")
+    perform_load(runner, "first")
     created = ExecutionOperation.objects.filter(op="create_table", execution__load_runs__run_id="first")
     Execution.objects.filter(operations__in=created).update(finished_at=timezone.now())
-    loaded(runner, "second")
+    perform_load(runner, "second")
     known = {entry["newest_applied"] for entry in script.seen("load")[-1]["body"]["rawcore"]}
     assert known == {None}
 
 
 @pytest.mark.full
 def test_acceptance_marks_runs_missing_in_the_table_as_reverted(airports, runner, script):
-    loaded(runner, "first")
-    loaded(runner, "second")
+    perform_load(runner, "first")
+    perform_load(runner, "second")
     script.add(held=1)
     run = perform(request_accept(dataset=AIRPORT, reason=WHY, wake_worker=False).run, runner)
     assert run.status == "succeeded", run.error
     reverted = LoadRun.objects.filter(datasets__reverted_by=run)
     assert [(reverted_run.run_id) for reverted_run in reverted] == ["second"]
     assert refused(request_load_run, run_id="second").code == "RUN_REVERTED"
-    loaded(runner, "third", scope=Scope(DATASET, AIRPORT))
+    perform_load(runner, "third", scope=Scope(DATASET, AIRPORT))
     (load,) = script.seen("load")[-1]["body"]["rawcore"]
     assert (load["newest_applied"], load["sequence"]) == (1, 4)
 
 
 def test_acceptance_requires_a_reason_and_a_loaded_dataset(airports, runner):
-    loaded(runner, "first")
+    perform_load(runner, "first")
     assert refused(request_accept, dataset=AIRPORT, reason=" ").code == "NO_REASON"
     assert refused(request_accept, dataset="stage.stg_air_airport", reason=WHY).code == "NOT_LOADED"
 
 
 @pytest.mark.full
 def test_sequences_continue_after_those_of_an_accepted_newer_table(airports, runner, script):
-    loaded(runner, "first")
+    perform_load(runner, "first")
     script.add(held=7, seen=9)
     run = perform(request_accept(dataset=AIRPORT, reason=WHY, wake_worker=False).run, runner)
     assert run.datasets.get().sequence == 10
-    loaded(runner, "next", scope=Scope(DATASET, AIRPORT))
+    perform_load(runner, "next", scope=Scope(DATASET, AIRPORT))
     (load,) = script.seen("load")[-1]["body"]["rawcore"]
     assert load["sequence"] == 11

@@ -21,7 +21,7 @@ ENTRY = "ab" * 32
 
 @pytest.fixture(autouse=True)
 def eve(airports):
-    """Operator in whose name requests are made."""
+    """Yield an operator, the requester of the runs."""
     person = create_user(name="eve", roles=["operator"])
     with acting_as(person):
         yield person

@@ -1,4 +1,4 @@
-"""Vacuums: requested with a reason, refused for what is still needed, sealed, started by schedules."""
+"""Vacuums: requests with a reason, refusals for required files, sealed records, schedules."""
 
 import json
 from datetime import timedelta
@@ -44,7 +44,7 @@ USE = {
 
 @pytest.fixture(autouse=True)
 def eve(airports, monkeypatch):
-    """Operator in whose name requests are made."""
+    """Yield an operator, the requester of the runs."""
     person = create_user(name="eve", roles=["operator", "editor"])
     with acting_as(person):
         monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=person)[1])
@@ -133,16 +133,16 @@ def test_prune_updates_version_counts_but_not_the_last_load(airports, runner, sc
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("arguments", "code"),
     [
         ({"retention_hours": 24}, "RETENTION_TOO_SHORT"),
         ({"reason": " "}, "NO_REASON"),
         ({"dataset": "rawcore.nothing"}, "UNKNOWN_DATASET"),
     ],
 )
-def test_invalid_vacuum_is_refused_without_a_run(airports, asked, code):
+def test_invalid_vacuum_is_refused_without_a_run(airports, arguments, code):
     with pytest.raises(Refusal) as caught:
-        vacuum(**asked)
+        vacuum(**arguments)
     assert caught.value.code == code
     assert not LoadRun.objects.exists()
 
@@ -158,10 +158,10 @@ def test_a_queued_revert_keeps_the_files_that_it_needs(airports, runner):
 
 def test_vacuum_fails_if_a_revert_requested_meanwhile_needs_the_files(airports, runner, script):
     run = perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
-    asked = vacuum()
+    request = vacuum()
     LoadRun.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(days=10))
     request_revert(of_run="r1", dataset=AIRPORT, reason="test data", wake_worker=False)
-    ended = perform(asked, runner)
+    ended = perform(request, runner)
     assert (ended.status, ended.error["code"]) == ("failed", "RETENTION_TOO_SHORT")
     assert script.seen("vacuum") == []
 

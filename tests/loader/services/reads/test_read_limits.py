@@ -1,4 +1,4 @@
-"""Limits of a user's reads: unfinished ones, and those under way at the same time."""
+"""Limits of a user's reads: number of unfinished reads, and of reads performed at the same time."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -26,7 +26,7 @@ def test_no_user_has_all_slots_of_reads():
 
 
 @pytest.mark.django_db
-def test_a_user_without_a_read_under_way_comes_first(airports):
+def test_user_without_an_active_read_is_served_first(airports):
     vera, willi, otto = (reader(name) for name in ("vera", "willi", "otto"))
     reads = {name: sample(user) for name, user in (("vera", vera), ("willi", willi), ("otto", otto))}
     assert next_work(lane=READS).pk == reads["vera"].pk

@@ -23,14 +23,14 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 SAMPLE = {"columns": ["icao"], "rows": [["EDDF"]], "table_version": 3, "truncated": False}
 
 
-def asked(kind="sample", name="rawcore.rc_air_airport", **more) -> ReadRequest:
+def request(kind="sample", name="rawcore.rc_air_airport", **more) -> ReadRequest:
     dataset = target(name) if name else None
     return request_read(kind=kind, dataset=dataset, wake_worker=False, **more).read
 
 
 def test_answer_of_a_read_is_stored_in_its_row(airports, runner, script):
     script.tell(answers={"sample": SAMPLE})
-    read = perform_read(asked(arguments={"limit": 5}).pk, worker="w", runner=runner)
+    read = perform_read(request(arguments={"limit": 5}).pk, worker="w", runner=runner)
     assert (read.status, read.answer, read.error) == ("succeeded", SAMPLE, None)
     assert read.finished_at is not None
     body = script.seen("read")[0]["body"]
@@ -39,20 +39,20 @@ def test_answer_of_a_read_is_stored_in_its_row(airports, runner, script):
 
 def test_the_origin_of_a_row_needs_no_source_of_another_dataset(airports):
     SourceDataset.objects.filter(pk=airports["route"].pk).update(location="{{ nowhere }}/route.csv")
-    manifest = read_manifest(read=asked(kind="origin", arguments={"entity_key": "0" * 64}))
+    manifest = read_manifest(read=request(kind="origin", arguments={"entity_key": "0" * 64}))
     assert [stage_input.table.qualified_name for stage_input in manifest.inputs] == ["raw.raw_air_airport"]
 
 
 def test_duplicate_wakeup_performs_the_read_once(airports, runner, script):
     script.tell(answers={"sample": SAMPLE})
-    read = asked()
+    read = request()
     assert perform_read(read.pk, worker="w", runner=runner).status == "succeeded"
     assert perform_read(read.pk, worker="w", runner=runner) is None
     assert len(script.seen("read")) == 1
 
 
 def test_refusal_of_the_runner_is_stored_as_the_error_of_the_read(airports, runner):
-    read = perform_read(asked().pk, worker="w", runner=runner)
+    read = perform_read(request().pk, worker="w", runner=runner)
     assert (read.status, read.error) == ("failed", {"code": "NO_TABLE", "message": "it is not there"})
 
 
@@ -60,7 +60,7 @@ def test_read_beyond_its_timeout_fails(airports, runner, script, monkeypatch):
     monkeypatch.setattr(conversation, "GRACE_SECONDS", 0.0)
     script.tell(deaf_on=["read"])
     monkeypatch.setattr(manifests, "_TIMEOUT_SECONDS", 0.2)
-    read = perform_read(asked().pk, worker="w", runner=runner)
+    read = perform_read(request().pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "READ_TIMEOUT")
 
 
@@ -69,7 +69,7 @@ def test_read_on_a_runner_that_does_not_start_fails_with_that_cause(airports, ma
     script.tell(mute=True, hang_on=["read"])
     runner = make_runner(start=0.5)
     monkeypatch.setattr(manifests, "_TIMEOUT_SECONDS", 0.1)
-    read = perform_read(asked().pk, worker="w", runner=runner)
+    read = perform_read(request().pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "SPARK_DID_NOT_START")
 
 
@@ -77,13 +77,13 @@ def test_a_stopping_worker_ends_its_reads(airports, runner, script):
     script.tell(hang_on=["read"])
     stopping = threading.Event()
     threading.Timer(0.2, stopping.set).start()
-    read = perform_read(asked().pk, worker="w", runner=runner, stopping=stopping)
+    read = perform_read(request().pk, worker="w", runner=runner, stopping=stopping)
     assert (read.status, read.error["code"]) == ("failed", "WORKER_STOPPED")
 
 
 def test_dead_runner_fails_the_read(airports, runner, script):
     script.tell(die_on="read")
-    read = perform_read(asked().pk, worker="w", runner=runner)
+    read = perform_read(request().pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "RUNNER_DIED")
 
 
@@ -99,7 +99,7 @@ def test_dead_runner_fails_the_read(airports, runner, script):
     ],
 )
 def test_each_kind_of_read_selects_its_table(airports, kind, name, table):
-    assert read_manifest(read=asked(kind, name)).table.name == table
+    assert read_manifest(read=request(kind, name)).table.name == table
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_read_manifest_contains_the_interval_settings_of_the_history_policy(airp
     TargetDataset.objects.filter(name="rc_air_airport").update(history_policy=policy)
     arguments = {"at": "2024-01-01T00:00:00+00:00", "known_at": "2024-02-01T00:00:00+00:00"}
     for name in ("rawcore.rc_air_airport", "rawcore.rc_air_airport_hist"):
-        assert read_manifest(read=asked("as_of", name, arguments=arguments)).arguments == arguments | expected
+        assert read_manifest(read=request("as_of", name, arguments=arguments)).arguments == arguments | expected
 
 
 def test_history_check_has_its_own_request_and_timeout(airports, runner, script):
     script.tell(answers={"rawcore.rc_air_airport": {"findings": []}})
-    checked = asked("check", arguments={"samples": 2})
+    checked = request("check", arguments={"samples": 2})
     read = perform_read(checked.pk, worker="w", runner=runner)
     assert (read.status, read.answer) == ("succeeded", {"findings": []})
     body = script.seen("check")[0]["body"]
@@ -129,7 +129,7 @@ def test_history_check_has_its_own_request_and_timeout(airports, runner, script)
 
 
 def test_history_check_expires_later_than_a_sample(airports):
-    checked, sampled = asked("check"), asked("sample")
+    checked, sampled = request("check"), request("sample")
     ReadRequest.objects.update(requested_at=timezone.now() - read_requests.GIVEN_UP_AFTER * 2)
     read_requests.end_old_reads()
     checked.refresh_from_db()
@@ -142,7 +142,7 @@ def test_history_check_expires_later_than_a_sample(airports):
 
 
 def test_read_of_a_view_fails(airports, runner):
-    read = perform_read(asked("sample", "stage.stg_air_airport").pk, worker="w", runner=runner)
+    read = perform_read(request("sample", "stage.stg_air_airport").pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "NO_TABLE")
 
 
@@ -163,15 +163,15 @@ def test_invalid_read_is_refused_without_a_row(airports, arguments):
 def test_last_queries_of_each_user_stay_without_answers_when_they_are_old(airports, monkeypatch):
     monkeypatch.setattr(read_requests, "LAST_QUERIES", 2)
     ada, bob = someone("ada", Role.VIEWER), someone("bob", Role.VIEWER)
-    queries = [asked("sql", "", arguments={"text": f"SELECT {n}"}, user=ada) for n in range(3)]
-    other = asked("sql", "", user=bob)
-    asked("sample", user=ada)
+    queries = [request("sql", "", arguments={"text": f"SELECT {n}"}, user=ada) for n in range(3)]
+    other = request("sql", "", user=bob)
+    request("sample", user=ada)
     Job.objects.update(status="succeeded")
     ReadRequest.objects.update(answer=SAMPLE)
     read_requests.end_old_reads()
     assert ReadRequest.objects.filter(answer__isnull=False).count() == 5
     ReadRequest.objects.update(requested_at=timezone.now() - read_requests.KEPT_FOR * 2)
-    new = asked("sample", user=ada)
+    new = request("sample", user=ada)
     read_requests.end_old_reads()
     assert set(ReadRequest.objects.values_list("pk", flat=True)) == {queries[1].pk, queries[2].pk, other.pk, new.pk}
     assert not ReadRequest.objects.filter(answer__isnull=False).exists()

@@ -29,21 +29,21 @@ def editor(db) -> User:
     return ensure_user(name="edda", roles=["editor"])
 
 
-def asked(keys: list[str], **more) -> Refresh:
+def request(keys: list[str], **more) -> Refresh:
     return request_refresh(keys=keys, wake_worker=False, **more).job
 
 
 def test_refresh_creates_a_report_in_the_name_of_the_user(keys, editor, runner):
     scope = {"kind": "dataset", "name": "rawcore.rc_air_airport", "target_only": True}
     done = perform_refresh(
-        asked(keys, purpose="report", scope=scope, user=editor).pk, worker="w", runner=runner
+        request(keys, purpose="report", scope=scope, user=editor).pk, worker="w", runner=runner
     )
     assert (done.status, done.found, done.error) == ("succeeded", 0, None)
     assert (done.report, done.report.created_by) == (ChangeReport.objects.get(), editor)
 
 
 def test_duplicate_wakeup_performs_the_refresh_once(keys, runner, script):
-    refresh = asked(keys)
+    refresh = request(keys)
     handler_of("refresh").perform(refresh.pk, worker="w", runner=runner)
     assert handler_of("refresh").perform(refresh.pk, worker="w", runner=runner) is None
     assert len(script.seen("observe")) == 1
@@ -51,7 +51,7 @@ def test_duplicate_wakeup_performs_the_refresh_once(keys, runner, script):
 
 
 def test_lost_worker_creates_no_report(keys, editor, runner, monkeypatch):
-    refresh = asked(keys, purpose="report", scope={"kind": "all", "name": "", "target_only": False}, user=editor)
+    refresh = request(keys, purpose="report", scope={"kind": "all", "name": "", "target_only": False}, user=editor)
 
     def lost(**_):
         Job.objects.filter(pk=refresh.pk).update(heartbeat_at="2026-01-01T00:00:00Z")
@@ -65,8 +65,8 @@ def test_lost_worker_creates_no_report(keys, editor, runner, monkeypatch):
 
 def test_a_command_observes_in_its_own_process_where_no_worker_is_alive(keys, make_runner, monkeypatch, script):
     monkeypatch.setattr(waiting, "Runner", lambda holder: make_runner(holder))
-    seen = refresh_now(environment=current_environment(), keys=keys)
-    assert seen.asked == set(keys)
+    refresh = refresh_now(environment=current_environment(), keys=keys)
+    assert refresh.asked == set(keys)
     assert len(script.seen("observe")) == 1
 
 

@@ -1,4 +1,4 @@
-"""Samples and detection of files that sources with sensitive columns read, by users with and without permission."""
+"""Samples and detection of files of sources with sensitive columns, by users with and without permission."""
 
 import json
 import time
@@ -202,12 +202,12 @@ def test_detection_of_a_classified_file_is_recorded_for_a_steward(people: Source
     assert (entry.subject_name, changes["kind"], changes["columns"]) == ("shop.people", "file detection", ["mail"])
 
 
-def test_values_taken_as_names_of_columns_are_masked(people: SourceDataset, landing: Path, editor_user, steward_user):
+def test_values_detected_as_column_names_are_masked(people: SourceDataset, landing: Path, editor_user, steward_user):
     (landing / "people.csv").write_text("1;ada;x\n2;bob;y\n3;cal;z\nborn;mail;id\n")
     names = [column.name for column in detect(editor_user, people.system, "people.csv").columns]
-    shown = {column.name for column in detect(steward_user, people.system, "people.csv").columns}
+    column_names = {column.name for column in detect(steward_user, people.system, "people.csv").columns}
     assert not {"ada", "bob"} & set(names)
-    assert all(name.startswith("(column") for name in names if name not in shown)
+    assert all(name.startswith("(column") for name in names if name not in column_names)
 
 
 UNREAD = "id;mail;born\n1;ada@x;12 enero 1980\n2;bob@x;3 marzo 1981\n"

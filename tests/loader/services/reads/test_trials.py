@@ -1,4 +1,4 @@
-"""Trials of models: who may try which SELECT, what is masked, and what is refused before a worker is asked."""
+"""Trials of models: permissions, masking, and refusals before a worker is asked."""
 
 import json
 
@@ -34,7 +34,7 @@ COUNT = f"SELECT count(*) AS airports FROM {NAME}"
 
 @pytest.fixture
 def tables(airports) -> None:
-    """The tables, as if an execution had created them."""
+    """Store the tables, as if an execution had created them."""
     for state in dataset_states():
         write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
 
@@ -46,7 +46,7 @@ def classified(tables) -> None:
 
 @pytest.fixture
 def board(classified) -> TargetDataset:
-    """A model of airports."""
+    """Return a model of airports."""
     return targets.create_target_dataset(
         schema=TargetSchemaFactory(name="bizcore"), name="board", select=SELECT, business_key=["icao"]
     )
@@ -60,23 +60,23 @@ def steward() -> User:
     return ensure_user(name="stan", roles=("steward",))
 
 
-def tried(text: str = SELECT, user: User | None = None, **given: object) -> ReadRequest:
+def request(text: str = SELECT, user: User | None = None, **given: object) -> ReadRequest:
     made = request_trial(text, user=user, wake_worker=False, **given)
     return ReadRequest.objects.get(pk=made.read.pk)
 
 
 def manifest(text: str = SELECT, user: User | None = None, **given: object) -> ReadManifest:
-    return read_manifest(read=tried(text, user, **given))
+    return read_manifest(read=request(text, user, **given))
 
 
-def answered(read: ReadRequest) -> dict:
+def answer_of(read: ReadRequest) -> dict:
     result = {"columns": ["icao", "title", "loud"], "types": ["string"] * 3, "rows": [["EDDF", None, None]]}
     return trial_answer(read, {**result, "truncated": False})
 
 
 def refusal(text: str = SELECT, user: User | None = None, **given: object) -> Refusal:
     with pytest.raises(Refusal) as refused:
-        tried(text, user, **given)
+        request(text, user, **given)
     assert not ReadRequest.objects.exists()
     return refused.value
 
@@ -88,7 +88,7 @@ def test_the_select_is_bound_to_the_tables_that_it_reads(tables):
     assert made.table is None
 
 
-def test_trial_over_a_view_reads_the_tables_beneath_it(tables):
+def test_trial_over_a_view_reads_its_base_tables(tables):
     made = manifest("SELECT icao FROM stage.stg_air_airport")
     assert [source.table.qualified_name for source in made.sources] == ["raw.raw_air_airport"]
 
@@ -104,14 +104,14 @@ def test_trial_requires_the_permission_to_read_every_input(tables):
     assert refusal(user=User.objects.get(pk=user.pk)).code == "NOT_PERMITTED"
 
 
-def test_trial_over_a_view_requires_the_permission_to_read_the_tables_beneath_it(tables):
+def test_trial_over_a_view_requires_the_permission_to_read_its_base_tables(tables):
     user = ensure_user(name="vera", roles=())
     grant_role(user=user, role="viewer", schema="stage")
     error = refusal("SELECT icao FROM stage.stg_air_airport", user=User.objects.get(pk=user.pk))
     assert "raw.raw_air_airport" in error.message
 
 
-def test_sensitive_columns_of_inputs_are_masked_beneath_the_select(classified):
+def test_sensitive_columns_of_inputs_are_masked_before_the_select_runs(classified):
     keys = {column.name: str(column.key) for column in target(NAME).columns.all()}
     (source,) = manifest(user=viewer()).sources
     assert keys["name"] not in source.masking.shown
@@ -119,7 +119,7 @@ def test_sensitive_columns_of_inputs_are_masked_beneath_the_select(classified):
 
 
 def test_columns_that_are_computed_from_masked_ones_are_masked(classified):
-    answer = answered(tried(user=viewer()))
+    answer = answer_of(request(user=viewer()))
     assert answer["masked"] == ["title", "loud"]
     assert answer["rows"] == [["EDDF", MASK, MASK]]
     assert answer["hidden"] == {NAME: ["name"]}
@@ -128,12 +128,12 @@ def test_columns_that_are_computed_from_masked_ones_are_masked(classified):
 def test_a_column_of_a_masked_view_is_masked(classified):
     TargetDataset.objects.get(name="stg_air_airport").columns.filter(name="name").update(pii=True)
     select = "SELECT a.icao, a.name AS title, a.icao AS loud FROM stage.stg_air_airport AS a"
-    assert answered(tried(select, viewer()))["masked"] == ["title"]
+    assert answer_of(request(select, viewer()))["masked"] == ["title"]
 
 
 def test_a_read_of_sensitive_values_is_recorded(classified):
-    read = tried(user=steward())
-    record_trial(read, answered(read))
+    read = request(user=steward())
+    record_trial(read, answer_of(read))
     entry = ChangeLogEntry.objects.get(subject_kind="data")
     changes = {name: sides["after"] for name, sides in json.loads(entry.changes).items()}
     assert (entry.subject_name, changes["columns"], changes["kind"]) == (NAME, ["name"], "try_model")
@@ -143,29 +143,29 @@ def test_a_read_of_sensitive_values_is_recorded(classified):
 def test_trial_logs_a_sensitive_column_selected_by_a_star(classified, text):
     schema = TargetSchemaFactory(name="bizcore")
     targets.create_target_dataset(schema=schema, name="renamed", select=RENAMED, materialization="view")
-    read = tried(text, steward())
-    record_trial(read, answered(read))
+    read = request(text, steward())
+    record_trial(read, answer_of(read))
     entry = ChangeLogEntry.objects.get(subject_kind="data")
     assert json.loads(entry.changes)["columns"]["after"] == ["name"]
 
 
 def test_a_trial_that_only_counts_rows_is_not_recorded(classified):
-    read = tried(COUNT, steward())
-    record_trial(read, answered(read))
+    read = request(COUNT, steward())
+    record_trial(read, answer_of(read))
     assert not ChangeLogEntry.objects.filter(subject_kind="data").exists()
 
 
 def test_a_comparison_of_sensitive_values_of_the_table_is_recorded(board):
-    read = tried(user=steward(), dataset=board, compare=True)
-    record_trial(read, answered(read) | {"difference": {}})
+    read = request(user=steward(), dataset=board, compare=True)
+    record_trial(read, answer_of(read) | {"difference": {}})
     entries = ChangeLogEntry.objects.filter(subject_kind="data").order_by("subject_name")
     assert [entry.subject_name for entry in entries] == ["bizcore.board", NAME]
 
 
 def test_an_answer_is_not_shown_after_its_columns_were_classified(tables):
     user = viewer()
-    read = tried(user=user)
-    read.answer = answered(read)
+    read = request(user=user)
+    read.answer = answer_of(read)
     must_still_see_trial(user, read)
     target(NAME).columns.filter(name="name").update(pii=True)
     with pytest.raises(Refusal, match=f"{NAME}.name"):
@@ -213,8 +213,8 @@ def test_comparison_of_a_sample_is_refused(board):
     assert refusal(dataset=board, compare=True, sample={"rows": 10}).code == "SAMPLE_COMPARED"
 
 
-def checked(user: User | None = None, **given: object) -> tuple[dict[str, dict], dict[str, str]]:
-    """Return the checks of a trial by name, and the reasons why others are left out."""
+def checks_of(user: User | None = None, **given: object) -> tuple[dict[str, dict], dict[str, str]]:
+    """Return the checks of a trial by name, and the reasons for which others are left out."""
     arguments = manifest(user=user, check=True, **given).arguments
     return {spec["name"]: spec for spec in arguments["checks"]}, arguments["left_out_checks"]
 
@@ -225,17 +225,17 @@ def check(model: TargetDataset, name: str, kind: str, **arguments: object) -> No
 
 def test_trial_checks_the_declared_key_and_the_active_checks_of_the_model(board):
     check(board, "short", "length", columns=["icao"], maximum="4")
-    specs, left_out = checked(dataset=board)
+    specs, left_out = checks_of(dataset=board)
     assert set(specs) == {"key is unique", "key has no NULL", "short"}
     assert (specs["key is unique"]["arguments"], left_out) == ({"columns": ["icao"]}, {})
     assert "checks" not in manifest(dataset=board).arguments
 
 
 def test_trial_checks_the_key_that_the_form_has(board):
-    specs, _ = checked(dataset=board, key=["ICAO", "title"])
+    specs, _ = checks_of(dataset=board, key=["ICAO", "title"])
     assert specs["key is unique"]["arguments"] == {"columns": ["icao", "title"]}
-    assert checked(dataset=board, key=[]) == ({}, {})
-    assert set(checked(key=["icao"])[0]) == {"key is unique", "key has no NULL"}
+    assert checks_of(dataset=board, key=[]) == ({}, {})
+    assert set(checks_of(key=["icao"])[0]) == {"key is unique", "key has no NULL"}
 
 
 def test_checks_that_compare_masked_columns_are_left_out_with_the_reason(board):
@@ -244,15 +244,15 @@ def test_checks_that_compare_masked_columns_are_left_out_with_the_reason(board):
     check(board, "none", "query", sql="SELECT icao FROM bizcore.board WHERE icao IS NULL")
     check(board, "known", "relationship", columns=["icao"], dataset=NAME, other_columns=["icao"])
     check(board, "named", "relationship", columns=["icao"], dataset=NAME, other_columns=["name"])
-    specs, left_out = checked(viewer(), dataset=board)
+    specs, left_out = checks_of(viewer(), dataset=board)
     assert set(specs) == {"key is unique", "key has no NULL", "short", "known"}
     assert left_out == {
         "titled": "title is masked for you",
         "none": "loud, title is masked for you",
         "named": f"{NAME} has columns that are masked for you",
     }
-    assert checked(viewer(), dataset=board, key=["title"])[1]["key is unique"] == "title is masked for you"
-    assert checked(steward(), dataset=board)[1] == {}
+    assert checks_of(viewer(), dataset=board, key=["title"])[1]["key is unique"] == "title is masked for you"
+    assert checks_of(steward(), dataset=board)[1] == {}
 
 
 def test_check_of_a_table_that_the_user_may_not_read_is_left_out(board):
@@ -260,12 +260,12 @@ def test_check_of_a_table_that_the_user_may_not_read_is_left_out(board):
     user = ensure_user(name="vera", roles=())
     for schema in ("rawcore", "bizcore"):
         grant_role(user=user, role="viewer", schema=schema)
-    _, left_out = checked(User.objects.get(pk=user.pk), dataset=board)
+    _, left_out = checks_of(User.objects.get(pk=user.pk), dataset=board)
     assert left_out == {"known": "you may not read raw.raw_air_airport"}
 
 
 def test_masked_columns_of_failing_rows_are_masked(board):
-    read = tried(user=viewer(), dataset=board, check=True)
+    read = request(user=viewer(), dataset=board, check=True)
     columns = {"columns": ["icao", "title", "loud"], "types": ["string"] * 3, "truncated": False}
     failing = columns | {"result": {"key": "k"}, "rows": [["EDDF", "hash", None]]}
     answer = trial_answer(read, columns | {"rows": [], "checked": [failing]})

@@ -1,4 +1,4 @@
-"""Proposals to change a source's contract: made, superseded, accepted, dismissed, and taken by declaration."""
+"""Proposals to change a source's contract: created, superseded, accepted, dismissed, and accepted by a rule."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ HEAD = ("order_no", "customer", "amount")
 
 @pytest.fixture
 def orders(shop: System) -> SourceDataset:
-    """Orders with a key, an integer and a decimal, and their targets."""
+    """Return orders with a key, an integer and a decimal, and their targets."""
     source = SourceDatasetFactory(system=shop, name="orders", short_name="orders", location="orders.csv")
     SourceColumnFactory(dataset=source, name="order_no", key_ordinal=1)
     SourceColumnFactory(dataset=source, name="customer", type=parse("integer"))
@@ -62,7 +62,7 @@ def deliver(landing: Path, *rows: str) -> None:
     (landing / "orders.csv").write_text("\n".join(rows) + "\n")
 
 
-def seen(*columns: str | tuple[str, str]) -> list[ObservedColumn]:
+def observed_columns(*columns: str | tuple[str, str]) -> list[ObservedColumn]:
     """Return observed columns: names, or names with declared types."""
     return [
         ObservedColumn(item) if isinstance(item, str) else ObservedColumn(item[0], parse(item[1]), declared=True)
@@ -70,8 +70,8 @@ def seen(*columns: str | tuple[str, str]) -> list[ObservedColumn]:
     ]
 
 
-def proposed(source: SourceDataset, *columns: str | tuple[str, str], **how: object) -> SourceProposal | None:
-    return observe_schema(source=source, columns=seen(*columns), **how)
+def observe(source: SourceDataset, *columns: str | tuple[str, str], **how: object) -> SourceProposal | None:
+    return observe_schema(source=source, columns=observed_columns(*columns), **how)
 
 
 def ids(proposal: SourceProposal) -> list[str]:
@@ -82,33 +82,33 @@ def contract(source: SourceDataset) -> dict[str, str]:
     return {row.name: str(row.type) for row in SourceColumn.objects.filter(dataset=source, active=True)}
 
 
-# --- made --------------------------------------------------------------------------------------
+# --- creation ----------------------------------------------------------------------------------
 
 
 def test_schema_equal_to_the_contract_creates_no_proposal(orders: SourceDataset):
-    assert proposed(orders, *HEAD) is None
+    assert observe(orders, *HEAD) is None
 
 
 def test_repeated_difference_updates_the_open_proposal(orders: SourceDataset):
-    first = proposed(orders, *HEAD, ("vip", "boolean"))
-    again = proposed(orders, *HEAD, ("vip", "boolean"))
+    first = observe(orders, *HEAD, ("vip", "boolean"))
+    again = observe(orders, *HEAD, ("vip", "boolean"))
     assert (ids(first), first.status, again.pk) == (["new:vip"], "open", first.pk)
     assert again.last_seen_at > first.last_seen_at
 
 
 def test_another_difference_supersedes_the_open_proposal(orders: SourceDataset):
-    first = proposed(orders, *HEAD, ("vip", "boolean"))
-    second = proposed(orders, "order_no", "customer", ("vip", "boolean"))
+    first = observe(orders, *HEAD, ("vip", "boolean"))
+    second = observe(orders, "order_no", "customer", ("vip", "boolean"))
     first.refresh_from_db()
     assert (first.status, ids(second)) == ("superseded", ["gone:amount", "new:vip"])
 
 
 def test_source_that_matches_again_supersedes_its_proposal_and_settles_its_notices(orders: SourceDataset, ada: object):
-    first = proposed(orders, *HEAD, ("vip", "boolean"))
+    first = observe(orders, *HEAD, ("vip", "boolean"))
     notice = Notice.objects.get(user=ada)
     assert (notice.event.kind, notice.read_at) == ("source.changed", None)
     assert "vip is new (boolean)" in notice.event.title
-    assert proposed(orders, *HEAD) is None
+    assert observe(orders, *HEAD) is None
     first.refresh_from_db()
     notice.refresh_from_db()
     assert first.status == "superseded"
@@ -116,28 +116,28 @@ def test_source_that_matches_again_supersedes_its_proposal_and_settles_its_notic
 
 
 def test_dismissed_change_is_proposed_again_only_on_request_or_with_another_change(orders: SourceDataset, ada: object):
-    first = proposed(orders, *HEAD, ("vip", "boolean"))
+    first = observe(orders, *HEAD, ("vip", "boolean"))
     with acting_as(ada):
         dismiss_proposal(proposal=first, reason="not needed")
     first.refresh_from_db()
     assert (first.status, first.decided_by, first.reason) == ("dismissed", ada, "not needed")
-    assert proposed(orders, *HEAD, ("vip", "boolean")) is None
-    assert ids(proposed(orders, *HEAD, ("vip", "boolean"), ("age", "integer"))) == ["new:age", "new:vip"]
-    assert proposed(orders, *HEAD, ("vip", "boolean"), renew=True).status == "open"
+    assert observe(orders, *HEAD, ("vip", "boolean")) is None
+    assert ids(observe(orders, *HEAD, ("vip", "boolean"), ("age", "integer"))) == ["new:age", "new:vip"]
+    assert observe(orders, *HEAD, ("vip", "boolean"), renew=True).status == "open"
 
 
 def test_observation_without_types_keeps_a_proposed_type_change(orders: SourceDataset):
-    wider = proposed(orders, "order_no", ("customer", "bigint"), "amount")
-    assert proposed(orders, *HEAD).pk == wider.pk
-    assert proposed(orders, "order_no", ("customer", "integer"), "amount") is None
+    wider = observe(orders, "order_no", ("customer", "bigint"), "amount")
+    assert observe(orders, *HEAD).pk == wider.pk
+    assert observe(orders, "order_no", ("customer", "integer"), "amount") is None
 
 
 def test_column_missing_from_an_incomplete_observation_is_not_gone(orders: SourceDataset):
-    assert proposed(orders, "order_no", complete=False) is None
+    assert observe(orders, "order_no", complete=False) is None
 
 
 def test_contract_edited_by_a_user_supersedes_the_proposal(orders: SourceDataset, ada: object):
-    first = proposed(orders, "order_no", ("customer", "bigint"), "amount")
+    first = observe(orders, "order_no", ("customer", "bigint"), "amount")
     column = orders.columns.get(name="customer")
     with acting_as(ada):
         update_source_column(source_column=column, expected_version=column.version, type="bigint")
@@ -147,7 +147,7 @@ def test_contract_edited_by_a_user_supersedes_the_proposal(orders: SourceDataset
     assert first.status == "superseded"
 
 
-# --- checked -----------------------------------------------------------------------------------
+# --- checks ------------------------------------------------------------------------------------
 
 
 def test_check_compares_the_current_source_with_the_contract(orders: SourceDataset, landing: Path):
@@ -171,11 +171,11 @@ def test_check_of_an_unreadable_source_returns_its_error(orders: SourceDataset, 
     assert (result["status"], result["error"]["code"]) == ("refused", "MISSING_FILE")
 
 
-# --- accepted ----------------------------------------------------------------------------------
+# --- acceptance --------------------------------------------------------------------------------
 
 
 def test_accepting_adds_a_column_to_contract_and_targets(orders: SourceDataset, ada: object):
-    proposal = proposed(orders, *HEAD, ("vip", "boolean"))
+    proposal = observe(orders, *HEAD, ("vip", "boolean"))
     with acting_as(ada):
         applied = accept_proposal(proposal=proposal, take=["new:vip"])
     proposal.refresh_from_db()
@@ -191,7 +191,7 @@ def test_accepting_adds_a_column_to_contract_and_targets(orders: SourceDataset, 
 
 
 def test_a_rename_keeps_the_columns_of_the_targets(orders: SourceDataset, ada: object):
-    proposal = proposed(orders, "order_no", "customer_id", "amount")
+    proposal = observe(orders, "order_no", "customer_id", "amount")
     before = set(TargetColumn.objects.filter(active=True).values_list("pk", "name"))
     with acting_as(ada):
         accept_proposal(proposal=proposal, take=["renamed:customer>customer_id"])
@@ -200,7 +200,7 @@ def test_a_rename_keeps_the_columns_of_the_targets(orders: SourceDataset, ada: o
 
 
 def test_split_rename_retires_a_column_and_adds_one(orders: SourceDataset, ada: object):
-    proposal = proposed(orders, "order_no", ("customer_id", "integer"), "amount")
+    proposal = observe(orders, "order_no", ("customer_id", "integer"), "amount")
     rename = "renamed:customer>customer_id"
     with acting_as(ada):
         accept_proposal(proposal=proposal, take=["gone:customer", "new:customer_id"], split=[rename])
@@ -210,7 +210,7 @@ def test_split_rename_retires_a_column_and_adds_one(orders: SourceDataset, ada: 
 
 
 def test_gone_and_new_column_are_accepted_as_a_rename(orders: SourceDataset, ada: object):
-    proposal = proposed(orders, "order_no", ("buyer", "bigint"), "amount", ("vip", "boolean"))
+    proposal = observe(orders, "order_no", ("buyer", "bigint"), "amount", ("vip", "boolean"))
     assert ids(proposal) == ["gone:customer", "new:buyer", "new:vip"]
     before = set(TargetColumn.objects.filter(active=True).values_list("pk", "name"))
     with acting_as(ada):
@@ -221,17 +221,17 @@ def test_gone_and_new_column_are_accepted_as_a_rename(orders: SourceDataset, ada
 
 
 def test_rename_found_by_values_is_kept_by_a_check_without_values(orders: SourceDataset):
-    columns = [*seen("order_no", "amount"), ObservedColumn("buyer", same_as=(("customer", 1841, 1949),))]
+    columns = [*observed_columns("order_no", "amount"), ObservedColumn("buyer", same_as=(("customer", 1841, 1949),))]
     first = observe_schema(source=orders, columns=columns)
     (change,) = first.schema_changes
     assert (change.id, change.score) == ("renamed:customer>buyer", 0.94)
     assert change.describe() == "customer is probably buyer now (1,841 of 1,949 keys have the same value)"
-    again = proposed(orders, "order_no", "amount", "buyer")
+    again = observe(orders, "order_no", "amount", "buyer")
     assert (again.pk, again.schema_changes) == (first.pk, first.schema_changes)
 
 
 def test_column_cannot_be_renamed_to_two_columns(orders: SourceDataset, ada: object):
-    proposal = proposed(orders, "order_no", ("buyer", "integer"), "amount", ("vip", "boolean"))
+    proposal = observe(orders, "order_no", ("buyer", "integer"), "amount", ("vip", "boolean"))
     take = ["renamed:customer>buyer", "renamed:customer>vip"]
     with acting_as(ada), pytest.raises(MetadataError, match="renamed:customer>vip is no open change"):
         accept_proposal(proposal=proposal, take=take)
@@ -241,7 +241,7 @@ def test_column_cannot_be_renamed_to_two_columns(orders: SourceDataset, ada: obj
 def test_wider_type_is_applied_to_targets_with_the_former_type(orders: SourceDataset, ada: object):
     own = TargetColumn.objects.get(dataset__name="rc_shop_orders", name="customer")
     assert str(own.type) == "integer"
-    proposal = proposed(orders, "order_no", ("customer", "bigint"), "amount")
+    proposal = observe(orders, "order_no", ("customer", "bigint"), "amount")
     with acting_as(ada):
         accept_proposal(proposal=proposal, take=["retyped:customer"])
     types = TargetColumn.objects.filter(name="customer").values_list("dataset__schema__layer", "data_type")
@@ -252,7 +252,7 @@ def test_target_type_set_by_a_user_is_kept(orders: SourceDataset, ada: object):
     own = TargetColumn.objects.get(dataset__name="rc_shop_orders", name="customer")
     with acting_as(ada):
         update_target_column(column=own, expected_version=own.version, type="decimal(30,0)")
-    proposal = proposed(orders, "order_no", ("customer", "bigint"), "amount")
+    proposal = observe(orders, "order_no", ("customer", "bigint"), "amount")
     with acting_as(ada):
         applied = accept_proposal(proposal=proposal, take=["retyped:customer"])
     own.refresh_from_db()
@@ -268,16 +268,16 @@ def test_accepted_proposal_generates_no_targets_for_a_source_without_any(
 ):
     alone = SourceDatasetFactory(system=shop, name="alone", short_name="alone", location="alone.csv")
     SourceColumnFactory(dataset=alone, name="id", key_ordinal=1)
-    proposal = proposed(alone, "id", ("vip", "boolean"))
+    proposal = observe(alone, "id", ("vip", "boolean"))
     with acting_as(ada):
         assert accept_proposal(proposal=proposal, take=["new:vip"]).generation is None
-    proposed(declare(alone, "take"), "id", "vip", ("age", "integer"))
+    observe(declare(alone, "take"), "id", "vip", ("age", "integer"))
     assert list(contract(alone)) == ["id", "vip", "age"]
     assert not alone.generated.exists()
 
 
 def test_changes_not_accepted_remain_in_an_open_proposal(orders: SourceDataset, ada: object):
-    proposal = proposed(orders, "order_no", "customer", ("vip", "boolean"))
+    proposal = observe(orders, "order_no", "customer", ("vip", "boolean"))
     with acting_as(ada):
         accept_proposal(proposal=proposal, take=["new:vip"])
     rest = SourceProposal.objects.get(status="open")
@@ -285,7 +285,7 @@ def test_changes_not_accepted_remain_in_an_open_proposal(orders: SourceDataset, 
 
 
 def test_dismissed_proposal_cannot_be_accepted(orders: SourceDataset, ada: object):
-    proposal = proposed(orders, *HEAD, ("vip", "boolean"))
+    proposal = observe(orders, *HEAD, ("vip", "boolean"))
     with acting_as(ada):
         dismiss_proposal(proposal=proposal)
         with pytest.raises(MetadataError) as refused:
@@ -296,7 +296,7 @@ def test_dismissed_proposal_cannot_be_accepted(orders: SourceDataset, ada: objec
 
 @pytest.mark.parametrize(("take", "code"), [([], "nothing_chosen"), (["new:vip", "new:x"], "proposal_changed")])
 def test_only_open_changes_are_accepted(orders: SourceDataset, ada: object, take: list[str], code: str):
-    proposal = proposed(orders, *HEAD, ("vip", "boolean"))
+    proposal = observe(orders, *HEAD, ("vip", "boolean"))
     with acting_as(ada), pytest.raises(MetadataError) as refused:
         accept_proposal(proposal=proposal, take=take)
     assert refused.value.code == code
@@ -304,7 +304,7 @@ def test_only_open_changes_are_accepted(orders: SourceDataset, ada: object, take
 
 
 def test_viewer_can_neither_accept_nor_dismiss_a_proposal(orders: SourceDataset):
-    proposal = proposed(orders, *HEAD, ("vip", "boolean"))
+    proposal = observe(orders, *HEAD, ("vip", "boolean"))
     with acting_as(someone("vera", Role.VIEWER)):
         for decide in (
             lambda: accept_proposal(proposal=proposal, take=["new:vip"]),
@@ -316,7 +316,7 @@ def test_viewer_can_neither_accept_nor_dismiss_a_proposal(orders: SourceDataset)
     assert "vip" not in contract(orders)
 
 
-# --- previewed ---------------------------------------------------------------------------------
+# --- previews ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -333,7 +333,7 @@ def test_a_preview_names_targets_readers_and_operations_and_writes_nothing(order
             dataset=model, name="doubled", type="decimal(18,2)", expression="amount * 2", inputs=[rawcore]
         )
     world.executed()
-    proposal = proposed(orders, "order_no", ("customer", "bigint"), ("vip", "boolean"))
+    proposal = observe(orders, "order_no", ("customer", "bigint"), ("vip", "boolean"))
     with acting_as(world.author):
         preview = preview_proposal(proposal=proposal, take=["gone:amount", "new:vip", "retyped:customer"])
     assert {dataset.name: dataset.retired for dataset in preview.datasets}["rawcore.rc_shop_orders"] == ["amount"]
@@ -347,7 +347,7 @@ def test_a_preview_names_targets_readers_and_operations_and_writes_nothing(order
 
 
 def test_a_warehouse_that_was_never_observed_plans_no_operations(orders: SourceDataset, ada: object):
-    proposal = proposed(orders, *HEAD, ("vip", "boolean"))
+    proposal = observe(orders, *HEAD, ("vip", "boolean"))
     with acting_as(ada):
         preview = preview_proposal(proposal=proposal, take=["new:vip"])
     assert preview.operations is None
@@ -355,7 +355,7 @@ def test_a_warehouse_that_was_never_observed_plans_no_operations(orders: SourceD
 
 
 def test_acceptance_is_refused_after_a_change_since_the_preview(orders: SourceDataset, ada: object):
-    proposal = proposed(orders, *HEAD, ("vip", "boolean"))
+    proposal = observe(orders, *HEAD, ("vip", "boolean"))
     with acting_as(ada):
         preview = preview_proposal(proposal=proposal, take=["new:vip"])
         column = TargetColumn.objects.get(dataset__name="rc_shop_orders", name="customer")
@@ -366,7 +366,7 @@ def test_acceptance_is_refused_after_a_change_since_the_preview(orders: SourceDa
     assert "vip" not in contract(orders)
 
 
-# --- by declaration ----------------------------------------------------------------------------
+# --- acceptance by a rule ----------------------------------------------------------------------
 
 
 def declare(source: SourceDataset, rule: str) -> SourceDataset:
@@ -378,10 +378,10 @@ def declare(source: SourceDataset, rule: str) -> SourceDataset:
 def test_take_rule_adds_new_columns_as_the_system_and_creates_a_report(orders: SourceDataset, world: World):
     world.executed()
     with acting_as(world.operator):
-        rest = proposed(declare(orders, "take"), "order_no", "customer", ("vip", "boolean"))
+        rest = observe(declare(orders, "take"), "order_no", "customer", ("vip", "boolean"))
     assert ids(rest) == ["gone:amount"]
-    taken = SourceProposal.objects.get(status="accepted")
-    assert (taken.accepted, taken.decided_by) == (["new:vip"], None)
+    accepted = SourceProposal.objects.get(status="accepted")
+    assert (accepted.accepted, accepted.decided_by) == (["new:vip"], None)
     assert contract(orders)["vip"] == "boolean"
     entry = ChangeLogEntry.objects.get(subject_kind="source_column", subject_name="shop.orders.vip")
     assert entry.actor == "system"
@@ -395,17 +395,17 @@ def test_take_rule_never_takes_a_probable_rename_or_a_retired_column(orders: Sou
     amount = orders.columns.get(name="amount")
     with acting_as(ada):
         update_source_column(source_column=amount, expected_version=amount.version, active=False)
-    proposal = proposed(declare(orders, "take"), "order_no", ("customer_id", "integer"), "amount")
+    proposal = observe(declare(orders, "take"), "order_no", ("customer_id", "integer"), "amount")
     assert ids(proposal) == ["renamed:customer>customer_id", "returning:amount"]
     assert list(contract(orders)) == ["order_no", "customer"]
 
 
 def test_ignored_new_columns_are_not_proposed_but_gone_ones_are(orders: SourceDataset):
-    assert proposed(declare(orders, "ignore"), *HEAD, ("vip", "boolean")) is None
-    assert ids(proposed(orders, "order_no", "customer", ("vip", "boolean"))) == ["gone:amount"]
+    assert observe(declare(orders, "ignore"), *HEAD, ("vip", "boolean")) is None
+    assert ids(observe(orders, "order_no", "customer", ("vip", "boolean"))) == ["gone:amount"]
 
 
-# --- by schedule -------------------------------------------------------------------------------
+# --- scheduled checks --------------------------------------------------------------------------
 
 
 def test_a_schedule_checks_the_sources_of_its_scope(orders: SourceDataset, landing: Path):

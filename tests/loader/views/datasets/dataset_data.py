@@ -21,8 +21,8 @@ def table_of(dataset: TargetDataset, kind: str) -> TableSpec:
     return rawcore_table(state) if kind in ("sample", "export") else history_table(state)
 
 
-def answered(dataset: TargetDataset, person: User, kind: str, *rows: dict, **answer: object) -> ReadRequest:
-    """A read of these rows that ended well."""
+def answered_read(dataset: TargetDataset, person: User, kind: str, *rows: dict, **answer: object) -> ReadRequest:
+    """Create a read that succeeded with these rows."""
     columns = [column.name for column in table_of(dataset, kind).columns]
     plain = {"rc_air_airport_key": KEY, "load_run_id": "good"}
     values = [[({**plain, **row}).get(name) for name in columns] for row in rows]

@@ -32,7 +32,7 @@ def load(dataset: TargetDataset, day: int, *, rows: int = 1000, seconds: float =
 
 @pytest.fixture
 def week(airport: TargetDataset) -> TargetDataset:
-    """A dataset with seven equal loads and an eighth of far fewer rows."""
+    """Return a dataset with seven equal loads and an eighth of far fewer rows."""
     for day in range(7):
         load(airport, day)
     load(airport, 7, rows=3)

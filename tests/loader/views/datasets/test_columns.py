@@ -29,8 +29,8 @@ def people() -> TargetDataset:
     return dataset
 
 
-def listed(client: Client, query: str) -> list[str]:
-    """Return the names of the columns that the list has."""
+def listed_columns(client: Client, query: str) -> list[str]:
+    """Return the names of the columns in the list."""
     rows = html_of(client.get(f"/columns/?{query}"))
     return re.findall(r'#column-[^"]+">([^<]+)</a>', rows)
 
@@ -54,18 +54,18 @@ def listed(client: Client, query: str) -> list[str]:
     ],
 )
 def test_columns_of_all_datasets_are_filtered(reader: Client, people: TargetDataset, query: str, names: list[str]):
-    assert listed(reader, query) == names
+    assert listed_columns(reader, query) == names
 
 
 def test_column_named_by_a_check_whose_newest_result_failed_is_failing(reader: Client, people: TargetDataset):
     check = create_check(dataset=people, name="salary is there", kind="not_null", arguments={"columns": ["salary"]})
-    assert listed(reader, "failing=true") == []
+    assert listed_columns(reader, "failing=true") == []
     check_result(check, "warned")
-    assert listed(reader, "failing=true") == ["salary"]
-    assert listed(reader, "failing=false") == ["email"]
+    assert listed_columns(reader, "failing=true") == ["salary"]
+    assert listed_columns(reader, "failing=false") == ["email"]
     assert "salary is there" in text_of(reader, "/columns/?failing=true")
     check_result(check, "passed")
-    assert listed(reader, "failing=true") == []
+    assert listed_columns(reader, "failing=true") == []
 
 
 def test_file_of_the_list_has_every_filtered_column(reader: Client, people: TargetDataset):
@@ -79,8 +79,8 @@ def test_columns_of_several_datasets_are_tagged_together(editor: Client, people:
     other = TargetColumnFactory(dataset=TargetDatasetFactory(name="office"), name="phone")
     keys = [str(other.key), str(people.columns.get(name="email").key)]
     preview = html_of(editor.post(EDIT, {"do": "add_tags", "key": keys, "tags": "gdpr", "preview": "yes"}))
-    seen = re.findall(r'name="seen" value="([^"]+)"', preview)
-    answer = editor.post(EDIT, {"do": "add_tags", "seen": seen, "tags": "gdpr", "save": "yes", "filters": "q=m"})
+    versions = re.findall(r'name="seen" value="([^"]+)"', preview)
+    answer = editor.post(EDIT, {"do": "add_tags", "seen": versions, "tags": "gdpr", "save": "yes", "filters": "q=m"})
     assert (answer.status_code, answer["Location"]) == (302, "/columns/?q=m")
     assert [row.tags for row in TargetColumn.objects.filter(key__in=keys).order_by("name")] == [
         ["contact", "gdpr"],
@@ -94,8 +94,8 @@ def test_columns_of_other_schemas_than_the_users_are_refused(people: TargetDatas
     client, column = signed_in(user), people.columns.get(name="email")
     preview = html_of(client.post(EDIT, {"do": "owner", "key": str(column.key), "owner": "eve", "preview": "yes"}))
     assert "needs the editor role there, which eve does not have" in preview
-    seen = f"{column.key}:{column.version}"
-    answer = client.post(EDIT, {"do": "owner", "seen": seen, "owner": "eve", "save": "yes"})
+    version = f"{column.key}:{column.version}"
+    answer = client.post(EDIT, {"do": "owner", "seen": version, "owner": "eve", "save": "yes"})
     column.refresh_from_db()
     assert (answer.status_code, column.owner) == (409, "hr")
 

@@ -27,7 +27,7 @@ def page(airport: TargetDataset) -> str:
     return f"/datasets/{airport.key}/copies/"
 
 
-def stored(copy: DatasetCopy, **facts: object) -> CopyState:
+def create_state(copy: DatasetCopy, **facts: object) -> CopyState:
     return CopyState.objects.create(
         environment=current_environment(),
         copy_key=copy.key,
@@ -43,7 +43,7 @@ def test_page_shows_each_copy_with_its_last_result(editor: Client, airport: Targ
     copy = create_copy(dataset=airport, to=bi, table="mart.airport")
     assert "Not copied yet" in words(read(editor, page(airport)))
     error = {"code": "COPY_FOREIGN", "message": "it is another table", "hint": "Give it another name."}
-    stored(copy, status="failed", version=7, row_count=1234, error=error, findings=["COPY_SENSITIVE: name"])
+    create_state(copy, status="failed", version=7, row_count=1234, error=error, findings=["COPY_SENSITIVE: name"])
     text = words(read(editor, page(airport)))
     for part in ("Dashboards mart.airport", "Failed", "COPY_FOREIGN: it is another table", "COPY_SENSITIVE", "1,234"):
         assert part in text
@@ -80,23 +80,23 @@ def test_button_requests_a_copy_run(operator: Client, airport: TargetDataset, ed
 
 def test_reader_sees_copies_without_buttons(viewer: Client, airport: TargetDataset, editor: Client, bi: System):
     create_copy(dataset=airport, to=bi)
-    shown = read(viewer, page(airport))
-    assert "Add copy" not in shown
-    assert "Copy now" not in shown
+    text = read(viewer, page(airport))
+    assert "Add copy" not in text
+    assert "Copy now" not in text
 
 
 def test_copies_by_rest_have_their_state(editor: Client, airport: TargetDataset, bi: System):
     body = {"dataset": str(airport.key), "to": "bi", "mode": "changes"}
     answer = editor.post("/api/v1/copies/", body, content_type="application/json")
     assert answer.status_code == 201
-    stored(DatasetCopy.objects.get(), status="copied", version=7, row_count=3, checksum="1")
+    create_state(DatasetCopy.objects.get(), status="copied", version=7, row_count=3, checksum="1")
     (listed,) = editor.get("/api/v1/copies/?to=bi").json()["results"]
     assert (listed["to"], listed["mode"], listed["state"]["version"]) == ("bi", "changes", 7)
 
 
 def test_page_of_a_system_for_copies_lists_them_without_sources(editor: Client, airport: TargetDataset, bi: System):
     assert "No copies yet" in words(read(editor, "/systems/bi/"))
-    stored(create_copy(dataset=airport, to=bi, table="mart.airport"), status="failed")
+    create_state(create_copy(dataset=airport, to=bi, table="mart.airport"), status="failed")
     text = words(read(editor, "/systems/bi/"))
     assert f"{airport} mart.airport Failed" in text
     assert "Source datasets" not in text
@@ -115,7 +115,7 @@ def test_source_in_a_system_for_copies_is_refused(bi: System):
 
 def test_copies_are_downstream_in_the_lineage_with_their_state(editor: Client, airport: TargetDataset, bi: System):
     copy = create_copy(dataset=airport, to=bi, table="mart.airport")
-    stored(copy, status="failed")
+    create_state(copy, status="failed")
     raw = TargetDataset.objects.get(name="raw_air_airport")
     for key in (airport.key, raw.key):
         answer = editor.get(f"/datasets/{key}/lineage/")
@@ -156,12 +156,12 @@ def test_copy_run_is_requested_by_rest_with_the_permission_to_start_loads(
     assert (run.details["asked"]["check"], run.reason) == (True, "for the board")
 
 
-def test_health_says_that_more_copies_failed_than_are_listed(
+def test_health_reports_failed_copies_beyond_its_list(
     editor: Client, airport: TargetDataset, bi: System, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("architecture.selectors.health.MOST_CONCERNS", 1)
     for table in ("mart.a", "mart.b"):
         error = {"code": "COPY_FOREIGN", "message": "it is another table", "hint": ""}
-        stored(create_copy(dataset=airport, to=bi, table=table), status="failed", error=error)
+        create_state(create_copy(dataset=airport, to=bi, table=table), status="failed", error=error)
     (concern,) = failed_copies()
     assert "There are more such findings than the 1 listed." in concern.text

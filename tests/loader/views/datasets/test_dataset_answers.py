@@ -1,4 +1,4 @@
-"""Answers of a dataset's data: samples, changes of runs, files, a key's life, origin of rows."""
+"""Answers of a dataset's data: samples, changes of runs, files, versions of a key, origin of rows."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.elevata.web.forms import typed
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory, ReadRequestFactory, loaded
-from tests.loader.views.datasets.dataset_data import KEY, LONG, answered, ask, data, part, table_of
+from tests.loader.views.datasets.dataset_data import KEY, LONG, answered_read, ask, data, part, table_of
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +28,7 @@ def test_sample_distinguishes_null_from_empty_text_and_keeps_long_values(
     reader: Client, airport: TargetDataset, person: User
 ):
     row = {"icao": "EDDB", "name": LONG, "elevation": None}
-    text = part(reader, answered(airport, person, "sample", row, {"icao": "<b>", "name": ""}))
+    text = part(reader, answered_read(airport, person, "sample", row, {"icao": "<b>", "name": ""}))
     assert '<span class="nothing">NULL</span>' in text
     assert '<span class="nothing empty-text">empty text</span>' in text
     assert f"<span>{LONG}</span></details>" in text
@@ -39,15 +39,13 @@ def test_sample_distinguishes_null_from_empty_text_and_keeps_long_values(
 
 def test_columns_with_personal_data_are_marked(reader: Client, airport: TargetDataset, person: User):
     TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
-    text = part(reader, answered(airport, person, "sample", {"icao": "EDDB", "name": MASK}, masked=["name"]))
+    text = part(reader, answered_read(airport, person, "sample", {"icao": "EDDB", "name": MASK}, masked=["name"]))
     assert words(text).count("personal data masked") == 1
     assert 'title="Masked: your roles do not include sensitive values"' in text
 
 
-def test_an_answer_that_holds_what_was_classified_since_is_withheld(
-    reader: Client, airport: TargetDataset, person: User
-):
-    made = answered(airport, person, "sample", {"icao": "EDDB", "name": "Berlin"})
+def test_answer_with_a_column_classified_later_is_withheld(reader: Client, airport: TargetDataset, person: User):
+    made = answered_read(airport, person, "sample", {"icao": "EDDB", "name": "Berlin"})
     assert "Berlin" in part(reader, made)
     TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
     assert "Berlin" not in part(reader, made)
@@ -60,7 +58,7 @@ def test_export_is_streamed_until_its_file_is_removed(
     reader: Client, airport: TargetDataset, person: User, settings, tmp_path: Path
 ):
     settings.EXPORT_FOLDER = str(tmp_path)
-    made = answered(airport, person, "export", exported=2, masked=[])
+    made = answered_read(airport, person, "export", exported=2, masked=[])
     assert "Download 2 rows" in words(part(reader, made))
     export_file(made).write_text('"icao"\r\n"EDDB"\r\n"EDDF"\r\n')
     answer = reader.get(f"/reads/{made.pk}/rows.csv")
@@ -71,7 +69,7 @@ def test_export_is_streamed_until_its_file_is_removed(
 
 
 def test_export_with_a_column_classified_later_is_withheld(reader: Client, airport: TargetDataset, person: User):
-    made = answered(airport, person, "export", exported=2, masked=[])
+    made = answered_read(airport, person, "export", exported=2, masked=[])
     TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
     assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 403
 
@@ -86,13 +84,13 @@ def test_data_of_another_schema_is_not_read(client: Client, airport: TargetDatas
     assert client.get(data(raw)).status_code == 403
     assert client.get(f"/datasets/{raw.key}/").status_code == 200
     assert client.post(f"/datasets/{raw.key}/reads/", {"kind": kind}).status_code == 403
-    assert "EDDB" not in part(client, answered(raw, vera, "sample", {"icao": "EDDB"}))
+    assert "EDDB" not in part(client, answered_read(raw, vera, "sample", {"icao": "EDDB"}))
 
 
 def test_masked_key_is_shown_by_the_beginning_of_its_hash(reader: Client, airport: TargetDataset, person: User):
     airport.columns.filter(name="icao").update(sensitivity="restricted")
     for kind in ("key_search", "as_of"):
-        made = answered(airport, person, kind, {"icao": MASK}, masked=["icao"])
+        made = answered_read(airport, person, kind, {"icao": MASK}, masked=["icao"])
         assert KEY[:12] in words(part(reader, made))
     sent = {"kind": "key_search", "text": "E"}
     refused = reader.post(f"/datasets/{airport.key}/reads/", sent, headers={"HX-Request": "true"})
@@ -100,7 +98,7 @@ def test_masked_key_is_shown_by_the_beginning_of_its_hash(reader: Client, airpor
 
 
 def test_sample_of_an_empty_table_links_the_history(reader: Client, airport: TargetDataset, person: User):
-    text = part(reader, answered(airport, person, "sample"))
+    text = part(reader, answered_read(airport, person, "sample"))
     assert "The table is empty" in text
     assert f'href="/datasets/{airport.key}/history/"' in text
 
@@ -124,7 +122,7 @@ def test_changes_show_operation_key_and_fields_before_and_after(reader: Client, 
         change("U", columns, {"icao": "EDDB", "name": "Old"}, {"icao": "EDDB", "name": "New"}),
         change("D", columns, {"icao": "EDDT", "name": "Tegel"}, None),
     ]
-    text = part(reader, answered(airport, person, "changes", changes=changes))
+    text = part(reader, answered_read(airport, person, "changes", changes=changes))
     content = words(text)
     assert "<del>Old</del> → <ins>New</ins>" in text
     assert "U updated EDDB" in content
@@ -137,11 +135,11 @@ def test_changes_are_filtered_sorted_and_paged_as_a_sample_is(reader: Client, ai
     text = read(reader, data(airport, "changes/?run=good&find=ber&sort=name&rows=20&op=R"))
     for name, value in (("find", "ber"), ("sort", "name"), ("rows", "20"), ("op", "R")):
         assert f'name="{name}" value="{value}"' in text
-    asked = {"run": "good", "op": "R", "rows": "20", "find": "ber", "sort": "name", "offset": "20"}
-    ask(reader, airport, kind="changes", **asked)
+    fields = {"run": "good", "op": "R", "rows": "20", "find": "ber", "sort": "name", "offset": "20"}
+    ask(reader, airport, kind="changes", **fields)
     arguments = {"run_id": "good", "limit": 20, "op": "R", "find": "ber", "sort": "name", "offset": 20}
     assert ReadRequest.objects.get().arguments == arguments
-    made = answered(airport, person, "changes", changes=[], truncated=True)
+    made = answered_read(airport, person, "changes", changes=[], truncated=True)
     ReadRequest.objects.filter(pk=made.pk).update(arguments=arguments)
     text = part(reader, made)
     scope = "op=R&amp;run=good&amp;rows=20&amp;find=ber&amp;sort=name"
@@ -152,12 +150,12 @@ def test_changes_are_filtered_sorted_and_paged_as_a_sample_is(reader: Client, ai
 def test_export_of_changes_is_not_limited_to_the_shown_page(reader: Client, airport: TargetDataset, person: User):
     table = [None] * len(table_of(airport, "changes").columns)
     changes = [{"op": "I", "key": KEY, "before": None, "after": table, "versions": 1}]
-    made = answered(airport, person, "changes", changes=changes, truncated=True)
+    made = answered_read(airport, person, "changes", changes=changes, truncated=True)
     made.arguments = {"run_id": "good", "op": "I", "find": "ulm", "offset": 1}
     made.save()
-    asked = typed(part(reader, made), having="run")
+    fields = typed(part(reader, made), having="run")
     assert "Export all changes" in part(reader, made)
-    reader.post(f"/datasets/{airport.key}/reads/", asked)
+    reader.post(f"/datasets/{airport.key}/reads/", fields)
     export = ReadRequest.objects.get(kind="export")
     assert export.arguments == {"run_id": "good", "op": "I", "find": "ulm"}
     assert read_manifest(read=export).table.kind == "history"
@@ -167,7 +165,7 @@ def test_changes_are_downloaded_as_csv_with_both_versions(reader: Client, airpor
     columns = [column.name for column in history_table(dataset_state(airport)).columns]
     changes = [change("U", columns, {"icao": "EDDB"}, {"icao": "EDDB"})]
     header, row = html_of(
-        reader.get(f"/reads/{answered(airport, person, 'changes', changes=changes).pk}/rows.csv")
+        reader.get(f"/reads/{answered_read(airport, person, 'changes', changes=changes).pk}/rows.csv")
     ).split()
     assert header.startswith('"op","entity_key","versions","before.')
     assert row.startswith(f'"U","{KEY}","2",')
@@ -204,7 +202,7 @@ def test_changes_page_offers_a_load_before_the_first_run(operator: Client, airpo
 def test_sample_is_downloaded_as_csv_only_by_its_requester(
     reader: Client, operator: Client, airport: TargetDataset, person: User
 ):
-    made = answered(airport, person, "sample", {"icao": "EDDB", "name": ""})
+    made = answered_read(airport, person, "sample", {"icao": "EDDB", "name": ""})
     answer = reader.get(f"/reads/{made.pk}/rows.csv")
     assert answer["Content-Type"].startswith("text/csv")
     assert "rawcore.rc_air_airport-sample-v7.csv" in answer["Content-Disposition"]
@@ -217,13 +215,13 @@ def test_csv_of_an_unfinished_read_is_not_found(reader: Client, airport: TargetD
     assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 404
 
 
-# --- a key's life -------------------------------------------------------------------------------
+# --- versions of a key --------------------------------------------------------------------------
 
 
 def test_versions_of_a_key_are_shown_with_a_timeline_and_changed_values(
     reader: Client, airport: TargetDataset, person: User
 ):
-    made = answered(
+    made = answered_read(
         airport,
         person,
         "versions",

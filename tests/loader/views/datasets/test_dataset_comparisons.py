@@ -19,7 +19,7 @@ from metadata.selectors.dataset_states import dataset_states
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory
-from tests.loader.views.datasets.dataset_data import answered, ask, data, part
+from tests.loader.views.datasets.dataset_data import answered_read, ask, data, part
 
 pytestmark = pytest.mark.django_db
 
@@ -66,20 +66,20 @@ def test_comparison_with_another_environment_requires_the_permission_in_both(
     grant_role(user=vera, role="viewer", environment=settings.ENVIRONMENT)
     client.force_login(vera)
     assert 'value="prod"' not in read(client, compare(airport, "?by=environments"))
-    asked = {"kind": "compare", "by": "environments", "base": "prod"}
-    assert "no other environment" in words(html_of(ask(client, airport, **asked)))
+    fields = {"kind": "compare", "by": "environments", "base": "prod"}
+    assert "no other environment" in words(html_of(ask(client, airport, **fields)))
     assert ReadRequest.objects.count() == 1
 
 
 @pytest.fixture
 def two_views(view: TargetDataset, prod: Environment) -> TargetDataset:
-    """The view of stage in two environments."""
+    """Return the stage view, which both environments have."""
     for state in dataset_states():
         write_applied(environment=prod, state=state, versions={}, execution=None, through=0)
     return view
 
 
-def test_a_view_is_compared_with_another_environment_from_the_tables_beneath(
+def test_view_is_compared_with_another_environment_by_its_base_tables(
     reader: Client, two_views: TargetDataset, prod: Environment
 ):
     assert f'href="{compare(two_views)}"' in read(reader, data(two_views))
@@ -93,8 +93,8 @@ def test_a_view_is_compared_with_another_environment_from_the_tables_beneath(
 
 def test_comparison_of_earlier_versions_of_a_view_is_refused(reader: Client, view: TargetDataset):
     assert "there is no other whose data you may read" in words(read(reader, compare(view)))
-    asked = {"kind": "compare", "by": "versions", "base": "1", "other": "2"}
-    assert "which has no earlier states" in words(html_of(ask(reader, view, **asked)))
+    fields = {"kind": "compare", "by": "versions", "base": "1", "other": "2"}
+    assert "which has no earlier states" in words(html_of(ask(reader, view, **fields)))
 
 
 def test_comparison_of_a_view_requires_permission_for_its_tables_in_both_environments(
@@ -135,7 +135,7 @@ def test_a_difference_shows_changed_values_before_and_after(reader: Client, airp
         "repeated_keys": 0,
         "samples": samples,
     }
-    made = answered(airport, person, "compare", difference=difference)
+    made = answered_read(airport, person, "compare", difference=difference)
     ReadRequest.objects.filter(pk=made.pk).update(arguments={"by": "versions", "base": "6", "other": "7"})
     text = part(reader, made)
     assert "version 6 to version 7" in words(text)
@@ -165,7 +165,7 @@ def test_a_comparison_with_more_rows_than_it_shows_has_all_of_them_as_csv(
         "samples": samples,
         "exported": 2,
     }
-    made = answered(airport, person, "compare", difference=difference)
+    made = answered_read(airport, person, "compare", difference=difference)
     ReadRequest.objects.filter(pk=made.pk).update(arguments={"by": "versions", "base": "6", "other": "7"})
     assert "Shown are 1 of 2 rows that differ, the first of each kind. The CSV file has all of them." in words(
         part(reader, made)

@@ -17,7 +17,7 @@ from metadata.models import TargetColumn, TargetDataset
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import loaded
-from tests.loader.views.datasets.dataset_data import answered, ask, data, part
+from tests.loader.views.datasets.dataset_data import answered_read, ask, data, part
 
 pytestmark = pytest.mark.django_db
 
@@ -50,7 +50,7 @@ def test_dataset_without_history_has_no_changes_page(reader: Client, airport: Ta
     assert reader.get(data(raw, "changes/")).status_code == 404
 
 
-def test_rows_of_a_view_are_read_from_the_tables_beneath(reader: Client, view: TargetDataset):
+def test_rows_of_a_view_are_read_from_its_base_tables(reader: Client, view: TargetDataset):
     assert 'name="sort" value="icao"' in read(reader, data(view, "?sort=icao"))
     ask(reader, view, kind="sample", rows="20", sort="icao")
     manifest = read_manifest(read=ReadRequest.objects.get())
@@ -73,7 +73,7 @@ def test_a_view_over_tables_that_do_not_exist_yet_is_refused(reader: Client, air
         read_manifest(read=ReadRequest.objects.get())
 
 
-def test_rows_of_a_view_need_the_permission_to_read_the_tables_beneath(view: TargetDataset, client: Client):
+def test_rows_of_a_view_need_the_permission_to_read_its_base_tables(view: TargetDataset, client: Client):
     vera = ensure_user(name="vera", roles=[])
     grant_role(user=vera, role="viewer", schema=view.schema.name)
     client.force_login(vera)
@@ -82,13 +82,13 @@ def test_rows_of_a_view_need_the_permission_to_read_the_tables_beneath(view: Tar
         read_manifest(read=ReadRequest.objects.get())
 
 
-def test_sensitive_columns_of_a_view_are_masked_with_those_beneath(reader: Client, view: TargetDataset):
+def test_sensitive_columns_of_a_view_are_masked_with_those_of_its_base_tables(reader: Client, view: TargetDataset):
     TargetColumn.objects.filter(dataset__name="raw_air_airport", name="name").update(pii=True)
     ask(reader, view, kind="sample", rows="20")
     manifest = read_manifest(read=ReadRequest.objects.get())
     assert [masked_names(source.table.columns, source.masking) for source in manifest.sources] == [["name"], ["name"]]
-    asked = {"kind": "sample", "rows": "20", "sort": "name"}
-    assert "name is masked for you" in words(html_of(ask(reader, view, **asked)))
+    fields = {"kind": "sample", "rows": "20", "sort": "name"}
+    assert "name is masked for you" in words(html_of(ask(reader, view, **fields)))
 
 
 def test_sample_names_the_run_that_last_loaded_the_table(reader: Client, airport: TargetDataset):
@@ -112,9 +112,9 @@ def test_invalid_sample_option_shows_an_error_and_the_default_sample(
 
 def test_sample_read_stores_its_size_and_order(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="sample", rows="200", sort="loaded_at", descending="on")
-    asked = ReadRequest.objects.get()
-    assert (asked.kind, asked.arguments) == ("sample", {"limit": 200, "sort": "loaded_at", "descending": True})
-    assert read_manifest(read=asked).table.kind == "rawcore"
+    request = ReadRequest.objects.get()
+    assert (request.kind, request.arguments) == ("sample", {"limit": 200, "sort": "loaded_at", "descending": True})
+    assert read_manifest(read=request).table.kind == "rawcore"
 
 
 def test_rows_are_chosen_and_sorted_by_any_column(reader: Client, airport: TargetDataset):
@@ -128,7 +128,7 @@ def test_rows_are_chosen_and_sorted_by_any_column(reader: Client, airport: Targe
 
 @pytest.mark.parametrize(("kind", "page"), [("sample", "data/"), ("as_of", "history/as-of/")])
 def test_headings_sort_by_their_columns(reader: Client, person: User, airport: TargetDataset, kind: str, page: str):
-    made = answered(airport, person, kind, {"icao": "EDDB", "name": MASK}, masked=["name"])
+    made = answered_read(airport, person, kind, {"icao": "EDDB", "name": MASK}, masked=["name"])
     times = {"at": "2026-11-21T00:00:00+00:00"} if kind == "as_of" else {}
     ReadRequest.objects.filter(pk=made.pk).update(arguments=times | {"limit": 50, "find": "x", "sort": "icao"})
     text = part(reader, made)
@@ -161,7 +161,7 @@ def test_sort_by_an_unknown_column_is_refused(reader: Client, airport: TargetDat
 
 
 def test_page_of_rows_links_the_previous_and_next_page(reader: Client, person: User, airport: TargetDataset):
-    made = answered(airport, person, "sample", {"icao": "EDDB"}, truncated=True)
+    made = answered_read(airport, person, "sample", {"icao": "EDDB"}, truncated=True)
     ReadRequest.objects.filter(pk=made.pk).update(arguments={"limit": 20, "sort": "icao", "offset": 20})
     text = part(reader, made)
     assert f'href="{data(airport)}?rows=20&amp;sort=icao"' in text
@@ -176,9 +176,9 @@ def test_sample_of_a_history_reads_the_history_table(reader: Client, airport: Ta
 
 def test_changes_read_uses_the_history_with_run_and_operation(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="changes", run="good", op="D")
-    asked = ReadRequest.objects.get()
-    assert asked.arguments == {"run_id": "good", "limit": 100, "op": "D"}
-    assert read_manifest(read=asked).table.kind == "history"
+    request = ReadRequest.objects.get()
+    assert request.arguments == {"run_id": "good", "limit": 100, "op": "D"}
+    assert read_manifest(read=request).table.kind == "history"
 
 
 def test_changes_read_of_a_dataset_without_history_is_refused(reader: Client, airport: TargetDataset):
@@ -190,8 +190,8 @@ def test_changes_read_of_a_dataset_without_history_is_refused(reader: Client, ai
 def test_read_without_scripts_redirects_to_a_page_that_can_be_reloaded(reader: Client, airport: TargetDataset):
     assert "<noscript>" in read(reader, data(airport))
     answer = ask(reader, airport, script=False, kind="sample", rows="20")
-    asked = ReadRequest.objects.get()
-    assert answer.url == f"/reads/{asked.pk}/"
+    request = ReadRequest.objects.get()
+    assert answer.url == f"/reads/{request.pk}/"
     page = read(reader, answer.url)
     assert "<html" in page
     assert "Check for the result" in page
@@ -199,16 +199,16 @@ def test_read_without_scripts_redirects_to_a_page_that_can_be_reloaded(reader: C
 
 def test_export_applies_filter_and_order_but_no_offset(reader: Client, airport: TargetDataset, settings):
     ask(reader, airport, kind="export", find="ulm", sort="name", descending="True", offset="20")
-    asked = ReadRequest.objects.get()
-    assert asked.arguments == {"find": "ulm", "sort": "name", "descending": True}
-    assert read_manifest(read=asked).arguments["path"] == f"{settings.EXPORT_FOLDER}/{asked.pk}.csv"
+    request = ReadRequest.objects.get()
+    assert request.arguments == {"find": "ulm", "sort": "name", "descending": True}
+    assert read_manifest(read=request).arguments["path"] == f"{settings.EXPORT_FOLDER}/{request.pk}.csv"
 
 
 def test_rows_as_of_a_time_are_exported_from_the_history(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="export", at="2026-11-21T00:00:00+00:00", find="ED", offset=50)
-    asked = ReadRequest.objects.get()
-    assert asked.arguments == {"at": "2026-11-21T00:00:00+00:00", "find": "ED"}
-    assert read_manifest(read=asked).table.kind == "history"
+    request = ReadRequest.objects.get()
+    assert request.arguments == {"at": "2026-11-21T00:00:00+00:00", "find": "ED"}
+    assert read_manifest(read=request).table.kind == "history"
 
 
 def test_export_sorted_by_a_masked_column_is_refused(reader: Client, airport: TargetDataset):

@@ -24,8 +24,8 @@ def read(airport: TargetDataset, person: User) -> ReadRequest:
     return ReadRequestFactory(dataset=airport, requested_by=person)
 
 
-def answered(airport: TargetDataset, person: User, kind: str, *rows: dict, truncated: bool = False) -> str:
-    """The address of a read with these rows as its answer."""
+def answered_read(airport: TargetDataset, person: User, kind: str, *rows: dict, truncated: bool = False) -> str:
+    """Return the address of a read with these rows as its answer."""
     columns = [column.name for column in history_table(dataset_state(airport)).columns]
     plain = {"rc_air_airport_key": KEY, "version_state": "changed", "load_run_id": "good"}
     answer = {
@@ -108,7 +108,7 @@ def test_as_of_page_refuses_an_invalid_known_at_time(reader: Client, airport: Ta
 
 @pytest.fixture
 def numbered(airport: TargetDataset) -> TargetDataset:
-    """A history whose versions are dated by a sequence."""
+    """Return a history whose versions are dated by a sequence."""
     TargetColumn.objects.filter(dataset=airport, name="elevation").update(data_type="bigint")
     airport.history_policy = {"input": "cdc", "time": "elevation", "op": "op"}
     airport.save(update_fields=["history_policy"])
@@ -134,7 +134,7 @@ def test_as_of_page_of_a_history_dated_by_numbers_refuses_dates(
 
 def test_versions_dated_by_numbers_show_the_numbers(reader: Client, numbered: TargetDataset, person: User):
     rows = {"version_started_at": "5", "version_ended_at": "9"}, {"version_started_at": "9"}
-    text = html_of(reader.get(answered(numbered, person, "versions", *rows)))
+    text = html_of(reader.get(answered_read(numbered, person, "versions", *rows)))
     assert "5 – 9" in text
     assert "9 – now" in text
     assert "Time line" not in text
@@ -197,10 +197,10 @@ def test_waiting_read_reports_a_missing_worker_and_keeps_polling(reader: Client,
 
 def test_poll_of_an_unchanged_read_returns_no_content(reader: Client, read: ReadRequest):
     WorkerFactory()
-    seen = re.search(r"seen=([\w-]+)", html_of(reader.get(f"/reads/{read.pk}/")))[1]
-    assert reader.get(f"/reads/{read.pk}/?seen={seen}").status_code == 204
+    state = re.search(r"seen=([\w-]+)", html_of(reader.get(f"/reads/{read.pk}/")))[1]
+    assert reader.get(f"/reads/{read.pk}/?seen={state}").status_code == 204
     ReadRequest.objects.update(status="running")
-    assert "Reading" in html_of(reader.get(f"/reads/{read.pk}/?seen={seen}"))
+    assert "Reading" in html_of(reader.get(f"/reads/{read.pk}/?seen={state}"))
 
 
 def test_waiting_read_stops_polling_after_90_seconds(reader: Client, read: ReadRequest):
@@ -235,7 +235,7 @@ def test_read_of_a_missing_table_reports_that_no_load_has_run(reader: Client, re
 
 
 def test_found_keys_link_to_their_versions(reader: Client, airport: TargetDataset, person: User):
-    address = answered(airport, person, "key_search", {"icao": "EDDB"}, {"icao": "<b>"})
+    address = answered_read(airport, person, "key_search", {"icao": "EDDB"}, {"icao": "<b>"})
     text = html_of(reader.get(address))
     assert f'href="/datasets/{airport.key}/history/{KEY}/"' in text
     assert "&lt;b&gt;" in text
@@ -243,16 +243,16 @@ def test_found_keys_link_to_their_versions(reader: Client, airport: TargetDatase
 
 
 def test_key_search_without_a_match_shows_a_message(reader: Client, airport: TargetDataset, person: User):
-    assert "No key contains this text" in html_of(reader.get(answered(airport, person, "key_search")))
+    assert "No key contains this text" in html_of(reader.get(answered_read(airport, person, "key_search")))
 
 
 def test_truncated_key_search_asks_for_a_longer_text(reader: Client, airport: TargetDataset, person: User):
-    address = answered(airport, person, "key_search", {"icao": "EDDB"}, truncated=True)
+    address = answered_read(airport, person, "key_search", {"icao": "EDDB"}, truncated=True)
     assert "type more of the key" in html_of(reader.get(address))
 
 
-def test_versions_show_what_changed(reader: Client, airport: TargetDataset, person: User):
-    address = answered(
+def test_versions_show_their_changed_values(reader: Client, airport: TargetDataset, person: User):
+    address = answered_read(
         airport,
         person,
         "versions",
@@ -277,30 +277,30 @@ def test_versions_show_what_changed(reader: Client, airport: TargetDataset, pers
 def test_change_map_shows_the_start_date_of_each_version(reader: Client, airport: TargetDataset, person: User):
     first = {"icao": "EDDB", "name": "Old", "version_started_at": "2020-12-05 00:00:00"}
     second = {"icao": "EDDB", "name": "Berlin", "version_started_at": "2024-01-19 00:00:00"}
-    text = html_of(reader.get(answered(airport, person, "versions", first, second)))
+    text = html_of(reader.get(answered_read(airport, person, "versions", first, second)))
     heads = re.findall(r"<a href=\"#v(\d)\">v\d</a><br><span[^>]*>([^<]*)<", text)
     assert heads == [("1", "2020-12-05"), ("2", "2024-01-19")]
 
 
 def test_version_names_a_run_without_a_page_but_does_not_link_it(reader: Client, airport: TargetDataset, person: User):
     row = {"icao": "EDDB", "version_started_at": "2020-12-05 00:00:00", "load_run_id": "<an odd one>"}
-    text = html_of(reader.get(answered(airport, person, "versions", row)))
+    text = html_of(reader.get(answered_read(airport, person, "versions", row)))
     assert "opened by &lt;an odd one&gt;" in text
     assert 'href="/load-runs/&' not in text
 
 
 def test_answer_is_refused_after_the_dataset_lost_its_history(reader: Client, airport: TargetDataset, person: User):
-    address = answered(airport, person, "versions")
+    address = answered_read(airport, person, "versions")
     TargetDataset.objects.filter(pk=airport.pk).update(historize=False)
     assert "is not historized" in html_of(reader.get(address))
 
 
 def test_key_without_versions_shows_a_message(reader: Client, airport: TargetDataset, person: User):
-    assert "No such key" in html_of(reader.get(answered(airport, person, "versions")))
+    assert "No such key" in html_of(reader.get(answered_read(airport, person, "versions")))
 
 
 def test_as_of_answer_links_keys_and_reports_truncation(reader: Client, airport: TargetDataset, person: User):
-    address = answered(airport, person, "as_of", {"icao": "EDDB", "elevation": None}, truncated=True)
+    address = answered_read(airport, person, "as_of", {"icao": "EDDB", "elevation": None}, truncated=True)
     text = html_of(reader.get(address))
     assert f'href="/datasets/{airport.key}/history/{KEY}/"' in text
     assert '<span class="nothing">NULL</span>' in text
@@ -309,7 +309,7 @@ def test_as_of_answer_links_keys_and_reports_truncation(reader: Client, airport:
 
 
 def test_as_of_answer_shows_its_known_at_time(reader: Client, airport: TargetDataset, person: User):
-    address = answered(airport, person, "as_of", {"icao": "EDDB"})
+    address = answered_read(airport, person, "as_of", {"icao": "EDDB"})
     ReadRequest.objects.update(arguments={"at": "2024-01-19T00:00:00+00:00", "known_at": "2026-11-20T12:00:00+00:00"})
     assert "as known on 2026-11-20T12:00:00 UTC, table version 7" in html_of(reader.get(address))
 
@@ -317,4 +317,4 @@ def test_as_of_answer_shows_its_known_at_time(reader: Client, airport: TargetDat
 def test_as_of_answer_without_rows_explains_that_no_version_was_valid(
     reader: Client, airport: TargetDataset, person: User
 ):
-    assert "no version was valid at this time" in html_of(reader.get(answered(airport, person, "as_of")))
+    assert "no version was valid at this time" in html_of(reader.get(answered_read(airport, person, "as_of")))

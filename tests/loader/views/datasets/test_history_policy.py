@@ -1,4 +1,4 @@
-"""A dataset's history policy in the browser: chosen, shown on five rows, saved, refused by the field."""
+"""A dataset's history policy in the browser: form, preview on five rows, saving, errors at fields."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def airport(airport: TargetDataset) -> TargetDataset:
-    """The airports, with columns that can date rows and say what was done to them."""
+    """Return the airports dataset with columns that can date rows or contain their operation."""
     for name, type_ in (("seen_at", "timestamp"), ("sequence", "bigint"), ("op", "string(1)")):
         create_target_column(dataset=airport, name=name, type=type_, inputs=[])
     return TargetDataset.objects.get(pk=airport.pk)
@@ -34,7 +34,7 @@ def address(dataset: TargetDataset) -> str:
     return f"/datasets/{dataset.key}/policy/"
 
 
-def again(dataset: TargetDataset) -> TargetDataset:
+def reload(dataset: TargetDataset) -> TargetDataset:
     return TargetDataset.objects.get(pk=dataset.pk)
 
 
@@ -49,12 +49,12 @@ def show(client: Client, dataset: TargetDataset, **over: Any) -> str:
 
 
 def store(dataset: TargetDataset, **changes: Any) -> None:
-    row = again(dataset)
+    row = reload(dataset)
     update_target_dataset(dataset=row, expected_version=row.version, **changes)
 
 
 def field(page: str, name: str) -> str:
-    """One field of the form, with its reason and its errors."""
+    """Return one field of the form, with its reason and its errors."""
     start = page.index(f'data-policy-field="{name}"')
     return page[start : page.find("data-policy-field=", start + 20)]
 
@@ -84,7 +84,7 @@ def test_viewer_can_neither_save_nor_preview_a_policy(viewer: Client, editor: Cl
     sent = typed(read(editor, address(airport)), deletes="ignore")
     assert viewer.post(address(airport), sent).status_code == 403
     assert viewer.post(address(airport), sent | {"show": "yes"}).status_code == 403
-    assert again(airport).history_policy == {}
+    assert reload(airport).history_policy == {}
 
 
 def test_policy_page_of_a_history_links_the_policy_of_its_base(editor: Client, airport: TargetDataset):
@@ -110,7 +110,7 @@ def test_every_field_has_a_label_and_a_help_text_and_every_choice_a_sentence(edi
         assert re.search(r'<span class="soft">[^<]+\.</span>', choice), choice
 
 
-# --- what the choices do --------------------------------------------------------------------------
+# --- preview of the policy ------------------------------------------------------------------------
 
 
 def test_policy_page_shows_the_outcome_of_five_sample_rows(editor: Client, airport: TargetDataset):
@@ -126,7 +126,7 @@ def test_preview_of_a_policy_is_not_saved(editor: Client, airport: TargetDataset
     assert "Preview only" in page
     assert "icao icao 2 is absent. That means nothing." in words(page)
     assert form_of(page, having="version")["input"] == ["delta"]
-    assert again(airport).history_policy == {}
+    assert reload(airport).history_policy == {}
 
 
 def test_a_late_row_that_refuses_its_delivery_is_shown_with_the_reason(editor: Client, airport: TargetDataset):
@@ -189,7 +189,7 @@ def test_number_of_queries_does_not_depend_on_the_number_of_columns(
         read(editor, address(airport))
 
 
-# --- the history that is there --------------------------------------------------------------------
+# --- policy of an existing history ----------------------------------------------------------------
 
 
 def test_policy_page_permits_every_choice_before_a_history_exists(editor: Client, airport: TargetDataset):
@@ -197,26 +197,28 @@ def test_policy_page_permits_every_choice_before_a_history_exists(editor: Client
 
 
 @pytest.fixture
-def built(world: World) -> tuple[Client, TargetDataset]:
-    """Ada, and the customers, whose history is built."""
+def world_with_history(world: World) -> tuple[Client, TargetDataset]:
+    """Return Ada, and the customers dataset with a stored history."""
     return signed_in(world.author), TargetDataset.objects.get(historize=True)
 
 
-def test_policy_page_reports_no_change_for_the_policy_of_the_history(built: tuple[Client, TargetDataset]):
-    client, dataset = built
+def test_policy_page_reports_no_change_for_the_policy_of_the_history(world_with_history: tuple[Client, TargetDataset]):
+    client, dataset = world_with_history
     assert "No change: the history already uses this policy." in read(client, address(dataset))
 
 
-def test_preview_shows_a_change_of_the_form_as_refused_with_the_report_decision(built: tuple[Client, TargetDataset]):
-    client, dataset = built
+def test_preview_shows_a_change_of_the_form_as_refused_with_the_report_decision(
+    world_with_history: tuple[Client, TargetDataset],
+):
+    client, dataset = world_with_history
     page = words(show(client, dataset, deletes="tombstone"))
     assert "refused It would differ in whether a delete leaves a tombstone" in page
     assert "Resulting change report needs approval" in page
     assert "HISTORY_FORM" in page
 
 
-def test_preview_marks_changes_that_apply_from_the_next_load(built: tuple[Client, TargetDataset]):
-    client, dataset = built
+def test_preview_marks_changes_that_apply_from_the_next_load(world_with_history: tuple[Client, TargetDataset]):
+    client, dataset = world_with_history
     page = words(show(client, dataset, views=["current"]))
     assert "next load Views: so from the next load on; nothing that is there changes." in page
     assert "CHANGE_LOGIC" in page
@@ -229,30 +231,30 @@ def test_saved_policy_is_recorded_in_the_change_log(editor: Client, airport: Tar
     answer = post(editor, airport, input="effective", time="seen_at", late="ignore", label_new="I")
     assert answer.url == address(airport)
     expected = {"input": "effective", "time": "seen_at", "late": "ignore", "state_labels": {"new": "I"}}
-    assert again(airport).history_policy == expected
+    assert reload(airport).history_policy == expected
     entry = ChangeLogEntry.objects.order_by("-pk").first()
     assert (entry.actor, "history_policy" in entry.changes) == ("mia", True)
 
 
 def test_saving_an_unchanged_policy_keeps_the_version(editor: Client, airport: TargetDataset):
     store(airport, history_policy={"input": "cdc", "time": "sequence", "op": "op", "views": ["current"]})
-    version = again(airport).version
+    version = reload(airport).version
     answer = post(editor, airport)
     assert answer.status_code == 302
-    assert again(airport).version == version
+    assert reload(airport).version == version
 
 
 def test_policy_form_switches_the_history_off_and_on(editor: Client, airport: TargetDataset):
     post(editor, airport, historize=None)
-    assert (again(airport).historize, again(airport).history.active) == (False, False)
+    assert (reload(airport).historize, reload(airport).history.active) == (False, False)
     post(editor, airport, historize="on")
-    assert (again(airport).historize, again(airport).history.active) == (True, True)
+    assert (reload(airport).historize, reload(airport).history.active) == (True, True)
 
 
 def test_policy_fields_that_are_not_sent_are_removed(editor: Client, airport: TargetDataset):
     store(airport, history_policy={"input": "effective", "time": "seen_at", "late": "ignore", "late_horizon": 3})
     post(editor, airport, input="snapshot", time="load", late=None, late_horizon=None)
-    assert again(airport).history_policy == {}
+    assert reload(airport).history_policy == {}
 
 
 @pytest.mark.parametrize(
@@ -282,7 +284,7 @@ def test_invalid_policy_is_refused_at_its_field_and_keeps_the_input(
     assert answer.status_code == 422
     assert message in words(page[page.index(f'id="id_{name}_error"') :][:600])
     assert form_of(page, having="version")["label_deleted"] == ["gone"]
-    assert again(airport).history_policy == {}
+    assert reload(airport).history_policy == {}
 
 
 def test_concurrent_policy_edit_shows_both_versions_and_saves_only_own_changes(editor: Client, airport: TargetDataset):
@@ -290,15 +292,15 @@ def test_concurrent_policy_edit_shows_both_versions_and_saves_only_own_changes(e
     with acting_as(someone("bob", Role.EDITOR)):
         store(airport, history_policy={"deletes": "ignore"})
     answer = editor.post(address(airport), typed(page, profile="dbt"))
-    shown = words(html_of(answer))
+    form_text = words(html_of(answer))
     assert answer.status_code == 409
-    assert "bob changed rawcore.rc_air_airport while you were editing" in shown
-    assert "Deletes As the input has it Ignore unchanged by you" in shown
-    assert "Names of its columns As the input has it As the input has it dbt snapshots" in shown
+    assert "bob changed rawcore.rc_air_airport while you were editing" in form_text
+    assert "Deletes As the input has it Ignore unchanged by you" in form_text
+    assert "Names of its columns As the input has it As the input has it dbt snapshots" in form_text
     text = html_of(answer)
     saved = editor.post(action_of(text, having="version"), form_of(text, having="version"))
     assert saved.status_code == 302
-    assert again(airport).history_policy == {"deletes": "ignore", "profile": "dbt"}
+    assert reload(airport).history_policy == {"deletes": "ignore", "profile": "dbt"}
 
 
 def test_continuing_from_a_conflict_shows_the_form_without_saving(editor: Client, airport: TargetDataset):
@@ -307,7 +309,7 @@ def test_continuing_from_a_conflict_shows_the_form_without_saving(editor: Client
     text = html_of(editor.post(address(airport), typed(page, profile="dbt")))
     answer = editor.post(action_of(text, having="version"), form_of(text, having="version") | {"again": "yes"})
     assert form_of(html_of(answer), having="version")["profile"] == ["dbt"]
-    assert again(airport).history_policy == {"deletes": "ignore"}
+    assert reload(airport).history_policy == {"deletes": "ignore"}
 
 
 # --- the load type --------------------------------------------------------------------------------
@@ -328,7 +330,7 @@ def test_preview_shows_the_load_type_of_the_policy(editor: Client, airport: Targ
 
 def test_append_is_saved_without_a_history(editor: Client, airport: TargetDataset):
     assert post(editor, airport, historize="", input="append").status_code == 302
-    assert (again(airport).historize, again(airport).history_policy) == (False, {"input": "append"})
+    assert (reload(airport).historize, reload(airport).history_policy) == (False, {"input": "append"})
     facts = section(read(editor, f"/datasets/{airport.key}/"), "policy-head")
     assert "Append: Rows are only added" in words(facts)
 

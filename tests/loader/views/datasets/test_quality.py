@@ -125,10 +125,10 @@ def test_data_page_filters_by_the_failing_rows_of_a_check(reader: Client, check:
     assert (answer.status_code, read.arguments) == (302, {"limit": 20, "failing": str(check.key)})
 
 
-def test_answer_without_failing_rows_says_so_and_pages_keep_the_check(reader: Client, check: QualityCheck):
+def test_answer_without_failing_rows_shows_a_message_and_pages_keep_the_check(reader: Client, check: QualityCheck):
     arguments = {"failing": str(check.key), "limit": 20}
     answer = {"table_version": 7, "columns": ["icao"], "rows": [], "truncated": False, "masked": []}
-    read = answered(reader, check.dataset, "sample", arguments, answer)
+    read = answered_read(reader, check.dataset, "sample", arguments, answer)
     assert "No row of the table fails the check now." in words(text_of(reader, f"/reads/{read.pk}/"))
     ReadRequest.objects.update(answer=answer | {"rows": [["EDDF"]], "truncated": True})
     page = text_of(reader, f"/reads/{read.pk}/")
@@ -136,7 +136,7 @@ def test_answer_without_failing_rows_says_so_and_pages_keep_the_check(reader: Cl
     assert f'<input type="hidden" name="failing" value="{check.key}">' in page
 
 
-def answered(client: Client, dataset: TargetDataset, kind: str, arguments: dict, answer: dict) -> ReadRequest:
+def answered_read(client: Client, dataset: TargetDataset, kind: str, arguments: dict, answer: dict) -> ReadRequest:
     user = client.get("/account/").wsgi_request.user
     return ReadRequestFactory(
         kind=kind,
@@ -176,7 +176,7 @@ def test_results_of_check_now_link_the_failing_rows(reader: Client, check: Quali
     passed = {"key": str(uuid4()), "name": "counted", "kind": "row_count", "severity": "warn", "outcome": "passed"}
     failed = {"key": str(check.key), "name": "named", "kind": "not_null", "severity": "stop", "outcome": "stopped"}
     answer = {"table_version": 7, "results": [passed, failed | {"failed": 2, "total": 9, "samples": ["icao=KJFK"]}]}
-    read = answered(reader, check.dataset, "quality", {}, answer)
+    read = answered_read(reader, check.dataset, "quality", {}, answer)
     page = text_of(reader, f"/reads/{read.pk}/")
     assert "1 of 2 checks passed on table version 7." in words(page)
     assert "Stopped named 2 of 9 rows failed Show 2 rows For example icao=KJFK" in words(page)
@@ -187,7 +187,7 @@ def test_results_of_check_now_have_no_numbers_that_reveal_sensitive_values(reade
     check.dataset.columns.filter(name="name").update(pii=True)
     failed = {"key": str(check.key), "name": "named", "kind": "condition", "severity": "warn", "outcome": "warned"}
     revealing = failed | {"failed": 2, "total": 9, "tells": [str(check.dataset.key)]}
-    read = answered(reader, check.dataset, "quality", {}, {"table_version": 7, "results": [revealing]})
+    read = answered_read(reader, check.dataset, "quality", {}, {"table_version": 7, "results": [revealing]})
     page = words(text_of(reader, f"/reads/{read.pk}/"))
     assert "its numbers are hidden" in page
     assert "2 of 9" not in page
@@ -352,7 +352,7 @@ def test_history_batch_with_faults_has_no_rejected_rows(warehouse: TargetDataset
 
 @pytest.fixture
 def total(warehouse: TargetDataset) -> QualityCheck:
-    """The highest elevation, as a check found it before the column was classified."""
+    """Create the highest elevation as a check stored it before the column was classified."""
     arguments = {
         "columns": ["elevation"],
         "aggregate": "max",
@@ -364,7 +364,7 @@ def total(warehouse: TargetDataset) -> QualityCheck:
     return check
 
 
-def shown(client: Client, check: QualityCheck) -> str:
+def shown_texts(client: Client, check: QualityCheck) -> str:
     """Return the texts of a dataset's pages, charts and run, and of the API, about a result."""
     pages = (page_of(check.dataset), page_of(check.dataset, "charts/"), "/load-runs/good/")
     api = client.get(f"/api/v1/check-results/?check={check.key}").content.decode()
@@ -373,9 +373,9 @@ def shown(client: Client, check: QualityCheck) -> str:
 
 
 def test_check_results_hide_numbers_of_a_column_classified_later(reader: Client, total: QualityCheck):
-    assert shown(reader, total).count("4321") >= 4
+    assert shown_texts(reader, total).count("4321") >= 4
     total.dataset.columns.filter(name="elevation").update(sensitivity="confidential")
-    text = shown(reader, total)
+    text = shown_texts(reader, total)
     assert not re.search(r"(?<![\w-])432[01](?![\w-])", text)  # not the digits of a key or of a token
     assert "max is not the same" in text
 
@@ -393,7 +393,7 @@ COUNTED = 43217
 
 
 def test_row_counts_chosen_by_a_sensitive_column_are_shown_only_to_stewards(reader: Client, warehouse: TargetDataset):
-    """A SELECT, a condition or ``where`` can make a number of rows that is a value; the outcome is shown."""
+    """Check that only the outcome is shown: a SELECT, a condition or ``where`` can make a row count that is a value."""
     arguments = {
         "query": {"sql": f"SELECT 1 FROM {warehouse} LATERAL VIEW explode(split(repeat(',', elevation), ','))"},
         "condition": {"condition": "elevation > 9"},
@@ -404,17 +404,17 @@ def test_row_counts_chosen_by_a_sensitive_column_are_shown_only_to_stewards(read
     checks = [create_check(dataset=warehouse, name=kind, kind=kind, arguments=arguments[kind]) for kind in arguments]
     for check in checks:
         add_result(check, failed=COUNTED, total=COUNTED, value=COUNTED, message=f"{COUNTED} rows")
-        assert str(COUNTED) in shown(reader, check)
+        assert str(COUNTED) in shown_texts(reader, check)
     warehouse.columns.filter(name="elevation").update(sensitivity="confidential")
     for check in checks:
-        text = shown(reader, check)
+        text = shown_texts(reader, check)
         assert (str(COUNTED) in text, "its numbers are hidden" in text) == (False, True), check.kind
-        assert str(COUNTED) in shown(steward, check), check.kind
+        assert str(COUNTED) in shown_texts(steward, check), check.kind
     CheckResult.objects.update(tells=[str(warehouse.key)])
     QualityCheck.objects.filter(kind="condition").update(arguments={"condition": "name <> ''"})
     QualityCheck.objects.filter(kind="query").delete()
     for check in checks:
-        text = shown(reader, check)
+        text = shown_texts(reader, check)
         assert str(COUNTED) not in text, f"{check.kind} after a change of the check"
 
 
@@ -423,7 +423,7 @@ def test_row_count_of_a_query_over_the_hash_of_a_sensitive_key_is_hidden(reader:
     sql = f"SELECT 1 FROM {warehouse} WHERE {warehouse.name}_key LIKE '0%'"
     check = create_check(dataset=warehouse, name="hashes", kind="query", arguments={"sql": sql})
     add_result(check, failed=COUNTED, total=COUNTED)
-    assert str(COUNTED) not in shown(reader, check)
+    assert str(COUNTED) not in shown_texts(reader, check)
 
 
 def steward_client() -> Client:
@@ -435,7 +435,7 @@ def steward_client() -> Client:
 def test_number_of_a_reference_with_unknown_parents_is_shown_though_its_dataset_is_sensitive(
     reader: Client, check: QualityCheck
 ):
-    """The check of a reference has the reference's key, and no row in the metadata."""
+    """Check the result of a reference, which has the reference's key and no row in the metadata."""
     key = uuid4()
     result = add_result(check, check_key=key, kind="relationship", severity="quarantine", failed=COUNTED)
     check.dataset.columns.filter(name="name").update(pii=True)

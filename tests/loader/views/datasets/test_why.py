@@ -37,12 +37,12 @@ def test_origin_page_shows_path_versions_and_delivered_rows_of_a_value(reader: C
 
 
 def links(client: Client, made: ReadRequest, part: str = "/why/") -> list[str]:
-    """The addresses in an answer that have a part."""
+    """Return the addresses in an answer that contain a part."""
     text = html_of(client.get(f"/reads/{made.pk}/", headers={"HX-Request": "true"}))
     return [unescape(address) for address in re.findall('href="([^"]+)"', text) if part in address]
 
 
-def answered(dataset: TargetDataset, person: User, kind: str, *rows: dict, **more: dict) -> ReadRequest:
+def answered_read(dataset: TargetDataset, person: User, kind: str, *rows: dict, **more: dict) -> ReadRequest:
     columns = [column.name for column in read_table(dataset, kind).columns]
     names = {column.purpose: column.name for column in read_table(dataset, kind).columns}
     plain = {names.get("entity_key"): KEY, names.get("started_at"): "2024-01-19 00:00:00"}
@@ -57,7 +57,7 @@ def test_as_of_cell_links_the_origin_page_of_its_column_at_that_time(
     reader: Client, person: User, airport: TargetDataset
 ):
     at = "2026-11-21T00:00:00+00:00"
-    made = answered(airport, person, "as_of", {"icao": "EDDB", "name": "Berlin"}, arguments={"at": at})
+    made = answered_read(airport, person, "as_of", {"icao": "EDDB", "name": "Berlin"}, arguments={"at": at})
     (address,) = [own for own in links(reader, made) if "column=name" in own]
     page = reader.get(address)
     assert page.context["path"][-1].qualified_name == f"{airport}.name"
@@ -65,7 +65,7 @@ def test_as_of_cell_links_the_origin_page_of_its_column_at_that_time(
 
 
 def test_as_of_row_links_an_origin_page_with_a_choice_of_columns(reader: Client, person: User, airport: TargetDataset):
-    made = answered(airport, person, "as_of", {"icao": "EDDB"}, arguments={"at": "2026-11-21T00:00:00+00:00"})
+    made = answered_read(airport, person, "as_of", {"icao": "EDDB"}, arguments={"at": "2026-11-21T00:00:00+00:00"})
     (address,) = [own for own in links(reader, made) if "column=" not in own]
     page = reader.get(address)
     assert "Where does this row come from?" in words(html_of(page))
@@ -77,13 +77,13 @@ def test_as_of_row_links_an_origin_page_with_a_choice_of_columns(reader: Client,
 def test_rawcore_sample_links_versions_and_the_origin_page_of_each_cell(
     reader: Client, person: User, airport: TargetDataset
 ):
-    made = answered(airport, person, "sample", {"icao": "EDDB", "name": "Berlin"})
+    made = answered_read(airport, person, "sample", {"icao": "EDDB", "name": "Berlin"})
     assert links(reader, made, "/history/") == [f"/datasets/{airport.key}/history/{KEY}/"]
     assert f"/datasets/{airport.key}/why/{KEY}/?column=name" in links(reader, made)
 
 
 def test_history_row_links_the_origin_of_its_version(reader: Client, person: User, airport: TargetDataset):
-    made = answered(airport.history, person, "sample", {"icao": "EDDB"})
+    made = answered_read(airport.history, person, "sample", {"icao": "EDDB"})
     (address,) = [own for own in links(reader, made) if "column=name" in own]
     assert reader.get(address).context["origin"]["at"] == "2024-01-19 00:00:00"
     ask(reader, airport.history, **reader.get(address).context["origin"])
@@ -91,14 +91,14 @@ def test_history_row_links_the_origin_of_its_version(reader: Client, person: Use
 
 
 def test_unchanged_values_of_a_version_link_their_origin_page(reader: Client, person: User, airport: TargetDataset):
-    made = answered(airport, person, "versions", {"icao": "EDDB", "name": "Berlin"}, arguments={"entity_key": KEY})
+    made = answered_read(airport, person, "versions", {"icao": "EDDB", "name": "Berlin"}, arguments={"entity_key": KEY})
     at = "2024-01-19T00%3A00%3A00"
     assert any(f"column=name&at={at}" in own for own in links(reader, made))
 
 
 @pytest.fixture
 def board(airport: TargetDataset) -> TargetDataset:
-    """A model with the key of airports."""
+    """Return a model with the key of airports."""
     schema = TargetSchemaFactory(name="bizcore", layer="bizcore")
     select = "SELECT icao, upper(name) AS loud FROM rawcore.rc_air_airport"
     return create_target_dataset(schema=schema, name="board", select=select, business_key=["icao"])
@@ -107,7 +107,7 @@ def board(airport: TargetDataset) -> TargetDataset:
 def test_model_cell_links_its_expressions_and_the_input_row_with_its_key(
     reader: Client, person: User, airport: TargetDataset, board: TargetDataset
 ):
-    made = answered(board, person, "sample", {"icao": "EDDB", "loud": "BERLIN"})
+    made = answered_read(board, person, "sample", {"icao": "EDDB", "loud": "BERLIN"})
     (address,) = [own for own in links(reader, made) if "column=loud" in own]
     page = reader.get(address)
     assert page.context["path"][-1].expression == "UPPER(name)"
@@ -121,7 +121,7 @@ def test_model_row_with_another_key_cannot_be_followed_to_one_row(reader: Client
     schema = TargetSchemaFactory(name="serving", layer="serving")
     select = "SELECT name, count(*) AS n FROM rawcore.rc_air_airport GROUP BY name"
     counts = create_target_dataset(schema=schema, name="counts", select=select, business_key=["name"])
-    made = answered(counts, person, "sample", {"name": "Berlin", "n": "2"})
+    made = answered_read(counts, person, "sample", {"name": "Berlin", "n": "2"})
     (address,) = [own for own in links(reader, made) if "column=n&" in own]
     text = html_of(reader.get(address))
     assert "cannot be followed to one row" in words(text)
@@ -139,7 +139,7 @@ def test_origin_page_of_a_model_omits_inputs_that_the_user_may_not_read(client: 
 def test_links_of_a_row_with_a_masked_key_omit_the_key(
     reader: Client, person: User, airport: TargetDataset, board: TargetDataset
 ):
-    made = answered(board, person, "sample", {"icao": MASK, "loud": "BERLIN"})
+    made = answered_read(board, person, "sample", {"icao": MASK, "loud": "BERLIN"})
     assert f"/datasets/{board.key}/why/-/?column=loud" in links(reader, made)
 
 

@@ -53,7 +53,7 @@ ANSWER = {
 
 @pytest.fixture
 def board(airport: TargetDataset) -> TargetDataset:
-    """A model of airports."""
+    """Return a model of airports."""
     schema = TargetSchemaFactory(name="bizcore")
     return targets.create_target_dataset(schema=schema, name="board", select=SELECT, business_key=["icao"])
 
@@ -62,7 +62,7 @@ def run(client: Client, select: str = SELECT, **more: str) -> str:
     return html_of(client.post("/models/try/run/", {"select": select, **more}, headers=HTMX))
 
 
-def answered(person: User, **answer: object) -> ReadRequest:
+def answered_trial(person: User, **answer: object) -> ReadRequest:
     made = request_trial(SELECT, user=person).read
     ReadRequest.objects.filter(pk=made.pk).update(answer=ANSWER | answer)
     made.job.__class__.objects.filter(pk=made.pk).update(status="succeeded")
@@ -92,7 +92,7 @@ def test_an_error_of_the_select_is_shown_with_its_place(reader: Client, airport:
 
 
 def test_an_answer_has_rows_types_and_cost(reader: Client, person: User, airport: TargetDataset):
-    page = words(read(reader, f"/models/try/answers/{answered(person).pk}/"))
+    page = words(read(reader, f"/models/try/answers/{answered_trial(person).pk}/"))
     assert "1 row" in page
     assert "Frankfurt" in page
     assert "reads 2.0" in page
@@ -101,7 +101,7 @@ def test_an_answer_has_rows_types_and_cost(reader: Client, person: User, airport
 def test_a_difference_has_counts_columns_and_values_before_and_after(
     reader: Client, person: User, airport: TargetDataset
 ):
-    page = read(reader, f"/models/try/answers/{answered(person, difference=DIFFERENCE).pk}/")
+    page = read(reader, f"/models/try/answers/{answered_trial(person, difference=DIFFERENCE).pk}/")
     assert "1 added, 1 changed, 1 gone, 1,200 the same" in words(page)
     assert "lid (string) is added" in words(page)
     assert "<del>Frankfurt</del>" in page
@@ -109,12 +109,12 @@ def test_a_difference_has_counts_columns_and_values_before_and_after(
 
 
 def test_trial_is_not_shown_to_another_user(reader: Client, starter: User, airport: TargetDataset):
-    made = answered(starter)
+    made = answered_trial(starter)
     assert reader.get(f"/models/try/answers/{made.pk}/").status_code == 404
 
 
 def test_an_answer_is_not_shown_after_a_column_was_classified(reader: Client, person: User, airport: TargetDataset):
-    made = answered(person)
+    made = answered_trial(person)
     airport.columns.filter(name="name").update(pii=True)
     page = read(reader, f"/models/try/answers/{made.pk}/")
     assert "Frankfurt" not in page
@@ -158,7 +158,7 @@ def test_answer_names_the_key_and_checks_that_fail_with_rows(reader: Client, per
     failed = {"result": spec | {"outcome": "stopped", "failed": 2, "total": 9}, "truncated": True}
     failed |= {"columns": ["icao"], "types": ["string"], "rows": [["EDDM"], ["EDDM"]]}
     passed = {"result": spec | {"name": "short", "outcome": "passed"}, "columns": ["icao"], "rows": []}
-    made = answered(
+    made = answered_trial(
         person,
         checked=[passed | {"truncated": False}, failed],
         left_out_checks={"titled": "title is masked for you"},

@@ -32,7 +32,7 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def published(airport: TargetDataset) -> TargetDataset:
-    """The airports' tables and views, as if an execution had created them."""
+    """Store the airports' tables and views, as if an execution had created them."""
     for state in dataset_states():
         write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
     return airport
@@ -42,16 +42,16 @@ def run(client: Client, text: str, **more: str) -> str:
     return html_of(client.post("/sql/run/", {"text": text, "limit": "100", **more}, headers=HTMX))
 
 
-def answered(person: User, text: str, columns: list[str], *rows: list) -> ReadRequest:
+def answered_query(person: User, text: str, columns: list[str], *rows: list) -> ReadRequest:
     return answer(request_query(text, 100, user=person).read, columns, *rows)
 
 
-def answer(asked: ReadRequest, columns: list[str], *rows: list) -> ReadRequest:
+def answer(request: ReadRequest, columns: list[str], *rows: list) -> ReadRequest:
     """Answer a query as a worker does."""
     result = {"columns": columns, "types": ["string"] * len(columns), "rows": list(rows), "truncated": False}
-    ReadRequest.objects.filter(pk=asked.pk).update(answer=query_answer(asked, result))
-    asked.job.__class__.objects.filter(pk=asked.pk).update(status="succeeded")
-    return ReadRequest.objects.get(pk=asked.pk)
+    ReadRequest.objects.filter(pk=request.pk).update(answer=query_answer(request, result))
+    request.job.__class__.objects.filter(pk=request.pk).update(status="succeeded")
+    return ReadRequest.objects.get(pk=request.pk)
 
 
 def test_view_cannot_be_queried_before_it_is_created(reader: Client, airport: TargetDataset):
@@ -80,17 +80,17 @@ def test_editor_completes_published_names_functions_and_columns(reader: Client, 
     assert "elevation" in dict(columns[AIRPORT])
 
 
-def test_tree_has_schemas_tables_columns_and_what_contains_a_text(reader: Client, published: TargetDataset):
+def test_tree_lists_schemas_tables_and_columns_and_searches_names(reader: Client, published: TargetDataset):
     assert 'hx-get="/sql/tree/?schema=rawcore"' in read(reader, "/sql/tree/")
     assert f'data-insert="{AIRPORT}"' in read(reader, "/sql/tree/?schema=rawcore")
     assert 'data-insert="elevation"' in read(reader, f"/sql/tree/?table={AIRPORT}")
-    found = read(reader, "/sql/tree/?find=AIR_airport")
-    assert f'data-insert="{AIRPORT}"' in found
-    assert 'data-insert="elevation"' not in found
+    tree = read(reader, "/sql/tree/?find=AIR_airport")
+    assert f'data-insert="{AIRPORT}"' in tree
+    assert 'data-insert="elevation"' not in tree
     assert 'data-insert="elevation"' in read(reader, "/sql/tree/?find=ELEV")
 
 
-def test_editor_and_tree_leave_out_what_the_user_may_not_read(published: TargetDataset):
+def test_editor_and_tree_leave_out_tables_without_permission(published: TargetDataset):
     vera, client = someone("vera"), Client()
     grant_role(user=vera, role="viewer", schema="raw")
     client.force_login(vera)
@@ -104,8 +104,8 @@ def test_editor_and_tree_leave_out_what_the_user_may_not_read(published: TargetD
 def test_page_lists_the_last_queries_of_the_user_with_their_results(reader: Client, published: TargetDataset):
     run(reader, f"\n\nSELECT icao FROM {AIRPORT}")
     page = read(reader, "/sql/")
-    asked = ReadRequest.objects.get()
-    assert f'href="/sql/answers/{asked.pk}/">SELECT icao FROM {AIRPORT}</a>' in page
+    request = ReadRequest.objects.get()
+    assert f'href="/sql/answers/{request.pk}/">SELECT icao FROM {AIRPORT}</a>' in page
     ReadRequest.objects.update(requested_by=someone("other"))
     assert f"SELECT icao FROM {AIRPORT}</a>" not in read(reader, "/sql/")
 
@@ -116,9 +116,9 @@ def test_query_over_an_unknown_name_suggests_a_similar_name(reader: Client, publ
 
 def test_query_creates_a_read_and_polls_for_its_answer(reader: Client, published: TargetDataset):
     text = run(reader, f"SELECT icao FROM {AIRPORT}")
-    asked = ReadRequest.objects.get()
-    assert (asked.kind, asked.arguments) == ("sql", {"text": f"SELECT icao FROM {AIRPORT}", "limit": 100})
-    assert f"/sql/answers/{asked.pk}/?seen=" in text
+    request = ReadRequest.objects.get()
+    assert (request.kind, request.arguments) == ("sql", {"text": f"SELECT icao FROM {AIRPORT}", "limit": 100})
+    assert f"/sql/answers/{request.pk}/?seen=" in text
     assert "Cancel query" in text
 
 
@@ -145,21 +145,21 @@ def test_query_beyond_the_limit_of_unfinished_reads_is_refused(reader: Client, p
 
 
 def test_without_scripts_the_answer_is_a_page_with_the_query(reader: Client, published: TargetDataset):
-    asked = reader.post("/sql/run/", {"text": f"SELECT icao FROM {AIRPORT}", "limit": "1000"})
-    text = read(reader, asked.url)
+    response = reader.post("/sql/run/", {"text": f"SELECT icao FROM {AIRPORT}", "limit": "1000"})
+    text = read(reader, response.url)
     assert f"SELECT icao FROM {AIRPORT}</textarea>" in text
     assert "Cancel query" in text
 
 
 def test_cancelled_query_is_withdrawn(reader: Client, published: TargetDataset):
     run(reader, f"SELECT icao FROM {AIRPORT}")
-    asked = ReadRequest.objects.get()
-    assert "WITHDRAWN" in html_of(reader.post(f"/sql/answers/{asked.pk}/cancel/", headers=HTMX))
+    request = ReadRequest.objects.get()
+    assert "WITHDRAWN" in html_of(reader.post(f"/sql/answers/{request.pk}/cancel/", headers=HTMX))
     assert ReadRequest.objects.get().status == "failed"
 
 
 def test_query_result_is_escaped_on_the_page_and_in_csv(reader: Client, person: User, published: TargetDataset):
-    made = answered(person, "SELECT 1", ["x", "y"], ["=1+1", None], ["<script>", 5])
+    made = answered_query(person, "SELECT 1", ["x", "y"], ["=1+1", None], ["<script>", 5])
     text = html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX))
     assert "2 rows" in words(text)
     assert "&lt;script&gt;" in text
@@ -173,14 +173,14 @@ def test_query_result_is_escaped_on_the_page_and_in_csv(reader: Client, person: 
 def test_masked_column_is_masked_in_expressions_of_a_query(reader: Client, person: User, published: TargetDataset):
     published.columns.filter(name="name").update(pii=True)
     text = f"SELECT icao, upper(name) AS n FROM {AIRPORT}"
-    made = answered(person, text, ["icao", "n"], ["EDDB", None])
+    made = answered_query(person, text, ["icao", "n"], ["EDDB", None])
     assert made.answer["rows"] == [["EDDB", MASK]]
     assert made.answer["hidden"] == {AIRPORT: ["name"]}
     assert f"Masked for you: {AIRPORT}.name" in words(html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX)))
     (source,) = read_manifest(read=made).sources
-    shown = {column.name for column in source.table.columns if column.key in source.masking.shown}
-    assert "icao" in shown
-    assert "name" not in shown
+    visible = {column.name for column in source.table.columns if column.key in source.masking.shown}
+    assert "icao" in visible
+    assert "name" not in visible
 
 
 def test_columns_are_masked_by_former_and_unknown_names_where_the_environment_has_other_stable_keys(
@@ -207,8 +207,8 @@ def test_null_is_kept_in_a_query_that_uses_no_masked_column(
 ):
     published.columns.filter(name="name").update(pii=True)
     monkeypatch.setattr("loader.domain.queries.masked_lineage.build_scope", lambda tree: None)
-    unused = answered(person, f"SELECT icao, elevation FROM {AIRPORT}", ["icao", "elevation"], ["EDDB", None])
-    used = answered(person, f"SELECT icao FROM {AIRPORT} ORDER BY name", ["icao"], [None])
+    unused = answered_query(person, f"SELECT icao, elevation FROM {AIRPORT}", ["icao", "elevation"], ["EDDB", None])
+    used = answered_query(person, f"SELECT icao FROM {AIRPORT} ORDER BY name", ["icao"], [None])
     assert (unused.answer["rows"], unused.answer["masked"]) == ([["EDDB", None]], [])
     assert used.answer["rows"] == [[MASK]]
 
@@ -218,7 +218,7 @@ def test_nulls_are_masked_if_the_lineage_of_a_query_is_unknown(
 ):
     published.columns.filter(name="name").update(pii=True)
     monkeypatch.setattr("loader.services.reads.queries.masked_results", lambda *_: None)
-    made = answered(person, f"SELECT icao, name FROM {AIRPORT}", ["icao", "name"], ["EDDB", None], ["EDDF", None])
+    made = answered_query(person, f"SELECT icao, name FROM {AIRPORT}", ["icao", "name"], ["EDDB", None], ["EDDF", None])
     assert (made.answer["rows"], made.answer["masked"]) == ([["EDDB", MASK], ["EDDF", MASK]], ["name"])
 
 
@@ -228,7 +228,7 @@ def test_query_of_a_view_over_a_history_masks_the_history(person: User, publishe
     for state in dataset_states():
         if state.key == str(published.key):
             write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
-    made = answered(person, f"SELECT name FROM {AIRPORT}_hist_current", ["name"], [None])
+    made = answered_query(person, f"SELECT name FROM {AIRPORT}_hist_current", ["name"], [None])
     assert made.answer["rows"] == [[MASK]]
     history, view = read_manifest(read=made).sources
     assert (history.query, history.masking is None) == (None, False)
@@ -239,7 +239,7 @@ def test_query_of_a_view_over_a_history_masks_the_history(person: User, publishe
 def test_query_answer_is_withheld_after_one_of_its_columns_is_classified(
     person: User, reader: Client, published: TargetDataset
 ):
-    made = answered(person, f"SELECT name FROM {AIRPORT}", ["name"], ["Berlin"])
+    made = answered_query(person, f"SELECT name FROM {AIRPORT}", ["name"], ["Berlin"])
     must_still_see(person, made)
     published.columns.filter(name="name").update(pii=True)
     text = html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX))

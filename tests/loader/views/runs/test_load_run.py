@@ -1,4 +1,4 @@
-"""One load run on its page, live while it goes on."""
+"""Page of one load run, updated while it is active."""
 
 import html
 import json
@@ -56,19 +56,19 @@ def test_page_of_an_active_run_polls_for_changes(reader: Client, warehouse: Targ
 
 def test_live_part_is_sent_only_after_a_change(reader: Client, warehouse: TargetDataset):
     WorkerFactory()
-    seen = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
-    assert reader.get(f"/load-runs/busy/live/?seen={seen}").status_code == 204
+    state = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
+    assert reader.get(f"/load-runs/busy/live/?seen={state}").status_code == 204
     RunEventFactory(run=LoadRun.objects.get(run_id="busy"), message="something new")
-    answer = reader.get(f"/load-runs/busy/live/?seen={seen}")
+    answer = reader.get(f"/load-runs/busy/live/?seen={state}")
     assert answer.status_code == 200
     assert "something new" in html_of(answer)
     assert "<html" not in html_of(answer)
 
 
 def test_live_part_of_a_finished_run_stops_polling(reader: Client, warehouse: TargetDataset):
-    seen = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
+    state = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
     LoadRun.objects.filter(run_id="busy").update(status="succeeded", finished_at=timezone.now())
-    answer = reader.get(f"/load-runs/busy/live/?seen={seen}")
+    answer = reader.get(f"/load-runs/busy/live/?seen={state}")
     assert answer.status_code == 200
     assert "every 1s" not in html_of(answer)
 
@@ -143,8 +143,8 @@ def test_a_run_of_one_dataset_has_no_graph(reader: Client, airport: TargetDatase
 
 
 @pytest.fixture
-def large(airport: TargetDataset, monkeypatch: pytest.MonkeyPatch) -> LoadRun:
-    """A run of five datasets, one of which failed, on pages of two."""
+def large_run(airport: TargetDataset, monkeypatch: pytest.MonkeyPatch) -> LoadRun:
+    """Return a run of five datasets, one of which failed, on pages of two."""
     monkeypatch.setattr("loader.views.runs.run_status.PER_PAGE", 2)
     run = LoadRunFactory(run_id="large", status="running")
     for number in range(5):
@@ -159,37 +159,37 @@ def large(airport: TargetDataset, monkeypatch: pytest.MonkeyPatch) -> LoadRun:
     return run
 
 
-def shown(text: str) -> list[str]:
+def shown_datasets(text: str) -> list[str]:
     return re.findall(r'class="name" href="/datasets/[^"]+">rawcore\.(d\d)<', text)
 
 
-def test_datasets_of_a_large_run_are_paged(reader: Client, large: LoadRun):
+def test_datasets_of_a_large_run_are_paged(reader: Client, large_run: LoadRun):
     text = text_of(reader, "/load-runs/large/?page=2")
-    assert shown(text) == ["d2", "d3"]
+    assert shown_datasets(text) == ["d2", "d3"]
     assert "3–4 of 5 datasets" in text
     assert len(graph_of(text)["nodes"]) == 5
 
 
-def test_datasets_of_a_run_are_filtered_by_state(reader: Client, large: LoadRun):
-    assert shown(text_of(reader, "/load-runs/large/?state=failed")) == ["d3"]
-    assert shown(text_of(reader, "/load-runs/large/?state=odd")) == ["d0", "d1"]
+def test_datasets_of_a_run_are_filtered_by_state(reader: Client, large_run: LoadRun):
+    assert shown_datasets(text_of(reader, "/load-runs/large/?state=failed")) == ["d3"]
+    assert shown_datasets(text_of(reader, "/load-runs/large/?state=odd")) == ["d0", "d1"]
 
 
-def test_a_link_to_a_dataset_opens_the_page_that_has_it(reader: Client, large: LoadRun):
+def test_a_link_to_a_dataset_opens_the_page_that_has_it(reader: Client, large_run: LoadRun):
     key = next(node["id"] for node in graph_of(text_of(reader, "/load-runs/large/"))["nodes"] if node["title"] == "d4")
-    assert shown(text_of(reader, f"/load-runs/large/?dataset={key}")) == ["d4"]
+    assert shown_datasets(text_of(reader, f"/load-runs/large/?dataset={key}")) == ["d4"]
 
 
-def test_live_part_keeps_the_current_page(reader: Client, large: LoadRun):
+def test_live_part_keeps_the_current_page(reader: Client, large_run: LoadRun):
     page = html.unescape(text_of(reader, "/load-runs/large/?page=2"))
-    asked = re.search(r'hx-get="(/load-runs/[^"]+)"', page)[1]
-    RunEventFactory(run=large)
-    assert shown(text_of(reader, asked)) == ["d2", "d3"]
+    address = re.search(r'hx-get="(/load-runs/[^"]+)"', page)[1]
+    RunEventFactory(run=large_run)
+    assert shown_datasets(text_of(reader, address)) == ["d2", "d3"]
 
 
 def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: TargetDataset):
     WorkerFactory()
-    seen = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
+    state = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
     run = LoadRun.objects.get(run_id="busy")
     row = run.datasets.get(status="queued")
     for change in (
@@ -202,25 +202,25 @@ def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: 
         lambda: Worker.objects.all().delete(),
     ):
         change()
-        answer = reader.get(f"/load-runs/busy/live/?seen={seen}")
+        answer = reader.get(f"/load-runs/busy/live/?seen={state}")
         assert answer.status_code == 200
-        seen = re.search(r"seen=(\w+)", html_of(answer))[1]
-        assert reader.get(f"/load-runs/busy/live/?seen={seen}").status_code == 204
+        state = re.search(r"seen=(\w+)", html_of(answer))[1]
+        assert reader.get(f"/load-runs/busy/live/?seen={state}").status_code == 204
 
 
 @pytest.mark.parametrize(
-    ("window", "shown"),
+    ("window", "expected"),
     [
         ({"from": {"elevation": "7"}, "to": {"elevation": "9"}}, "read from elevation 7, up to elevation 9"),
         ({"from": None, "to": {"elevation": "9"}}, "read whole, up to elevation 9"),
         ({"from": None, "to": {}}, "read whole, no rows"),
     ],
 )
-def test_a_run_shows_which_part_of_a_source_it_read(reader: Client, warehouse: TargetDataset, window: dict, shown: str):
+def test_run_shows_its_read_window(reader: Client, warehouse: TargetDataset, window: dict, expected: str):
     DatasetRun.objects.filter(run__run_id="good", kind="raw").update(window=window)
     LoadRun.objects.filter(run_id="good").update(since="7")
     text = words(text_of(reader, "/load-runs/good/"))
-    assert shown in text
+    assert expected in text
     assert "Sources with a watermark read since 7" in text
 
 

@@ -15,7 +15,7 @@ from tests.loader.factories import LoadRunFactory, WorkerFactory
 pytestmark = pytest.mark.django_db
 
 
-def waiting(client: Client, run: LoadRun) -> str:
+def waiting_text(client: Client, run: LoadRun) -> str:
     page = read(client, f"/load-runs/{run.run_id}/")
     start = page.index('id="waiting"')
     return words(page[start : page.index("</div></div>", start)])
@@ -25,7 +25,7 @@ def test_run_page_reports_that_the_broker_does_not_respond(reader: Client):
     run = LoadRunFactory(status="queued")
     note_wake_failed(job_pk=run.pk, reason="connection refused")
     note_wake_failed(job_pk=run.pk, reason="connection refused")
-    note = waiting(reader, run)
+    note = waiting_text(reader, run)
     assert "the broker does not respond" in note
     assert "Nothing started" in note
     assert run.events.get().message.endswith("(connection refused); nothing started")
@@ -46,13 +46,13 @@ def test_run_page_shows_the_waiting_time_and_live_workers_of_a_queued_run(reader
     WorkerFactory()
     since = timezone.now() - timedelta(minutes=3)
     run = LoadRunFactory(status="queued", queued_at=since)
-    assert "1 worker is alive and has not started it yet" in waiting(reader, run)
+    assert "1 worker is alive and has not started it yet" in waiting_text(reader, run)
     assert f'data-since="{since.isoformat()}"' in read(reader, f"/load-runs/{run.run_id}/")
 
 
 def test_run_of_a_lost_worker_can_be_run_again_before_a_sweep(operator: Client):
     run = LoadRunFactory(status="running", heartbeat_at=timezone.now() - timedelta(minutes=5))
-    assert "The worker is lost" in waiting(operator, run)
+    assert "The worker is lost" in waiting_text(operator, run)
     assert 'form="again-form"' in read(operator, f"/load-runs/{run.run_id}/")
     operator.post(f"/load-runs/{run.run_id}/again/")
     run.refresh_from_db()

@@ -156,7 +156,7 @@ def test_started_run_shows_that_the_broker_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("elevata.jobs.submission.wake", lambda _: "connection refused")
-    # Only what runs after the commit knows of the broker, and a test never commits.
+    # The wake-up is sent after the commit, and a test never commits.
     monkeypatch.setattr("loader.services.loads.load_runs.transaction.on_commit", lambda send: send())
     answer = operator.post("/start-load/", {"scope": "all"}, follow=True)
     text = html_of(answer)

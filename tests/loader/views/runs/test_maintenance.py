@@ -13,17 +13,17 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def applied(airport: TargetDataset) -> LoadRun:
-    """A run that is applied to the airports' history."""
+def applied_run(airport: TargetDataset) -> LoadRun:
+    """Return a run that is applied to the airports' history."""
     run = LoadRunFactory(run_id="r1")
     DatasetRunFactory(run=run, dataset=airport, sequence=1)
     return run
 
 
-def test_a_run_is_reverted_from_its_page_with_a_reason(operator: Client, airport: TargetDataset, applied: LoadRun):
+def test_a_run_is_reverted_from_its_page_with_a_reason(operator: Client, airport: TargetDataset, applied_run: LoadRun):
     assert 'href="/load-runs/r1/revert/"' in html_of(operator.get("/load-runs/r1/"))
-    asked = html_of(operator.get("/load-runs/r1/revert/"))
-    assert "28,130 rows: 2,135 new, 12,788 changed and 2,880 deleted keys" in asked
+    form = html_of(operator.get("/load-runs/r1/revert/"))
+    assert "28,130 rows: 2,135 new, 12,788 changed and 2,880 deleted keys" in form
     without = operator.post("/load-runs/r1/revert/", {"dataset": str(airport)})
     assert (without.status_code, b"Enter a reason." in without.content) == (422, True)
     done = operator.post("/load-runs/r1/revert/", {"dataset": str(airport), "reason": "test data"})
@@ -32,7 +32,7 @@ def test_a_run_is_reverted_from_its_page_with_a_reason(operator: Client, airport
     assert (run.details["asked"], run.reason) == ({"run_id": "r1"}, "test data")
 
 
-def test_revert_page_explains_why_a_run_cannot_be_reverted(operator: Client, airport: TargetDataset, applied):
+def test_revert_page_explains_why_a_run_cannot_be_reverted(operator: Client, airport: TargetDataset, applied_run):
     later = LoadRunFactory(run_id="r2")
     DatasetRunFactory(run=later, dataset=airport, sequence=2)
     page = html_of(operator.get("/load-runs/r1/revert/"))
@@ -51,20 +51,20 @@ def test_a_history_is_pruned_from_its_page(operator: Client, airport: TargetData
     done = operator.post(where, {"ended_before": "2024-01-31", "archive": "on", "reason": "old"})
     run = LoadRun.objects.get()
     assert done.headers["Location"] == f"/load-runs/{run.run_id}/"
-    asked = {
+    fields = {
         "ended_before": "2024-01-31T00:00:00+00:00",
         "archive": f"{settings.WAREHOUSE}/.archive/{airport.history.key}",
     }
-    assert (run.kind, run.reason, run.details["asked"]) == ("prune", "old", asked)
+    assert (run.kind, run.reason, run.details["asked"]) == ("prune", "old", fields)
 
 
 def test_a_check_starts_at_the_button_and_shows_its_findings(operator: Client, airport: TargetDataset):
     where = f"/datasets/{airport.key}/history/check/"
     operator.get(where)
     assert not ReadRequest.objects.exists()
-    asked = operator.post(where)
+    response = operator.post(where)
     read = ReadRequest.objects.get(kind="check")
-    assert asked.headers["Location"] == f"/reads/{read.pk}/"
+    assert response.headers["Location"] == f"/reads/{read.pk}/"
     finding = {
         "code": "OVERLAP",
         "message": "versions overlap",
@@ -81,7 +81,7 @@ def test_a_check_starts_at_the_button_and_shows_its_findings(operator: Client, a
 
 
 def test_revert_and_prune_are_not_offered_without_the_permission_to_start_loads(
-    reader: Client, airport: TargetDataset, applied
+    reader: Client, airport: TargetDataset, applied_run
 ):
     assert "Ask for the operator role to revert loads" in html_of(reader.get("/load-runs/r1/"))
     assert "history/prune/" not in html_of(reader.get(f"/datasets/{airport.key}/history/"))
@@ -104,11 +104,11 @@ def test_storage_page_shows_the_newest_measure_with_its_time(operator: Client, a
 def test_the_storage_page_of_a_raw_dataset_shows_its_deliveries(operator: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_deliveries=2)
-    kept = {"rows": 12, "bytes": 4096}
+    sizes = {"rows": 12, "bytes": 4096}
     listed = [
-        {"run_id": "r2", "loaded_at": "2024-01-02T03:00:00+00:00", "removed": False, **kept},
-        {"run_id": "r1", "loaded_at": "2024-01-01T03:00:00+00:00", "removed": False, **kept},
-        {"run_id": "r0", "loaded_at": "2023-12-31T03:00:00+00:00", "removed": True, **kept},
+        {"run_id": "r2", "loaded_at": "2024-01-02T03:00:00+00:00", "removed": False, **sizes},
+        {"run_id": "r1", "loaded_at": "2024-01-01T03:00:00+00:00", "removed": False, **sizes},
+        {"run_id": "r0", "loaded_at": "2023-12-31T03:00:00+00:00", "removed": True, **sizes},
     ]
     table = {"deliveries": 2, "deliveries_removed": 1, "deliveries_listed": listed}
     run = LoadRunFactory(run_id="v1", kind="vacuum", details={"asked": {"dry_run": False}, "tables": {str(raw): table}})

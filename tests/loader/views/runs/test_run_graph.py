@@ -91,39 +91,41 @@ def test_node_without_success_shows_its_state_in_words():
 # --- bars -------------------------------------------------------------------------------------------
 
 
-def worked(key: str, begin: float, end: float | None) -> Part:
+def part_with_times(key: str, begin: float, end: float | None) -> Part:
     finished = START + timedelta(seconds=end) if end is not None else None
     return part(key, started_at=START + timedelta(seconds=begin), finished_at=finished)
 
 
 def test_bar_has_the_position_and_width_of_the_working_time():
-    picture = RunPicture((worked("a", 0, 5), worked("b", 5, 20), worked("c", 10, None)))
+    picture = RunPicture((part_with_times("a", 0, 5), part_with_times("b", 5, 20), part_with_times("c", 10, None)))
     bars = picture.bars(start=START, end=START + timedelta(seconds=20))
     assert {key: (bar.x, bar.width) for key, bar in bars.items()} == {"a": (0, 25), "b": (25, 75), "c": (50, 50)}
 
 
 def test_work_of_an_earlier_attempt_has_no_bar():
-    picture = RunPicture((worked("a", -60, -50), part("b", 3.0)))
+    picture = RunPicture((part_with_times("a", -60, -50), part("b", 3.0)))
     assert picture.bars(start=START, end=START + timedelta(seconds=20)) == {}
 
 
 def test_a_run_that_has_not_begun_has_no_bars():
-    assert RunPicture((worked("a", 0, 5),)).bars(start=None, end=START) == {}
+    assert RunPicture((part_with_times("a", 0, 5),)).bars(start=None, end=START) == {}
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 50)), max_size=8), st.floats(0.1, 100))
 def test_no_bar_leaves_its_frame(spans, whole):
-    picture = RunPicture(tuple(worked(f"d{n}", begin, begin + length) for n, (begin, length) in enumerate(spans)))
+    picture = RunPicture(
+        tuple(part_with_times(f"d{n}", begin, begin + length) for n, (begin, length) in enumerate(spans))
+    )
     for bar in picture.bars(start=START, end=START + timedelta(seconds=whole)).values():
         assert bar.width > 0
         assert bar.x >= 0
         assert bar.x + bar.width <= 100.01
 
 
-# --- too many ---------------------------------------------------------------------------------------
+# --- large runs -------------------------------------------------------------------------------------
 
 
-def many(monkeypatch: pytest.MonkeyPatch, most: int) -> RunPicture:
+def draw_large_run(monkeypatch: pytest.MonkeyPatch, most: int) -> RunPicture:
     monkeypatch.setattr(run_picture, "MOST_DRAWN", most)
     chains = [(part(f"raw_{n:02}", 1.0), part(f"rc_{n:02}", 1.0, f"raw_{n:02}")) for n in range(20)]
     chains[7] = (part("raw_07", 9.0), part("rc_07", 9.0, "raw_07"))
@@ -132,14 +134,14 @@ def many(monkeypatch: pytest.MonkeyPatch, most: int) -> RunPicture:
 
 
 def test_large_run_draws_the_path_and_failed_datasets_with_their_neighbours(monkeypatch):
-    picture = many(monkeypatch, 5)
+    picture = draw_large_run(monkeypatch, 5)
     assert [node.key for node in picture.drawn] == ["raw_07", "rc_07", "raw_11", "rc_11"]
     assert picture.left_out == 36
     assert {edge.end for edge in picture.graph({}).edges} == {"rc_07", "rc_11"}
 
 
 def test_number_of_drawn_datasets_is_limited(monkeypatch):
-    picture = many(monkeypatch, 3)
+    picture = draw_large_run(monkeypatch, 3)
     assert len(picture.drawn) == 3
     assert {"raw_07", "rc_07", "rc_11"} == {node.key for node in picture.drawn}
 

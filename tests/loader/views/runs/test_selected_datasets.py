@@ -1,4 +1,4 @@
-"""Tests of actions on the datasets that are selected in their list."""
+"""Actions on the datasets that are selected in the list."""
 
 import re
 
@@ -20,11 +20,11 @@ def keys(*names: str) -> list[str]:
     return [str(TargetDataset.objects.get(name=name).key) for name in names]
 
 
-def seen(html: str) -> list[str]:
+def version_fields(html: str) -> list[str]:
     return re.findall(r'name="seen" value="([^"]+)"', html)
 
 
-def tagged(editor: Client, *names: str) -> str:
+def preview_tag(editor: Client, *names: str) -> str:
     """Return the preview of a tag for these datasets."""
     answer = editor.post(EDIT, {"do": "add_tags", "key": keys(*names), "tags": "finance", "preview": "yes"})
     assert answer.status_code == 200
@@ -54,7 +54,7 @@ def test_action_without_a_selection_is_refused(editor: Client):
 def test_an_action_asks_for_its_value_first(editor: Client, airport: TargetDataset):
     html = html_of(editor.post(EDIT, {"do": "owner", "key": keys("rc_air_airport")}))
     assert 'name="owner"' in html
-    assert not seen(html)
+    assert not version_fields(html)
 
 
 def test_a_missing_value_is_refused(editor: Client, airport: TargetDataset):
@@ -64,19 +64,19 @@ def test_a_missing_value_is_refused(editor: Client, airport: TargetDataset):
 
 
 def test_the_preview_names_each_dataset_and_its_version(editor: Client, airport: TargetDataset):
-    html = tagged(editor, "rc_air_airport", "raw_air_airport")
+    html = preview_tag(editor, "rc_air_airport", "raw_air_airport")
     assert html.count("<ins>finance</ins>") == 2
-    assert len(seen(html)) == 2
+    assert len(version_fields(html)) == 2
 
 
 def test_previewed_edit_of_selected_datasets_is_saved(editor: Client, airport: TargetDataset):
-    answer = save(editor, seen(tagged(editor, "rc_air_airport", "raw_air_airport")))
+    answer = save(editor, version_fields(preview_tag(editor, "rc_air_airport", "raw_air_airport")))
     assert answer["Location"] == "/datasets/?layer=rawcore"
     assert TargetDataset.objects.filter(tags=["finance"]).count() == 2
 
 
 def test_edit_of_selected_datasets_is_refused_if_one_changed_since_the_preview(editor: Client, airport: TargetDataset):
-    versions = seen(tagged(editor, "rc_air_airport", "raw_air_airport"))
+    versions = version_fields(preview_tag(editor, "rc_air_airport", "raw_air_airport"))
     save(editor, versions[:1], tags="other")
     answer = save(editor, versions)
     assert answer.status_code == 409
@@ -87,18 +87,18 @@ def test_edit_of_selected_datasets_is_refused_if_one_changed_since_the_preview(e
 def test_a_retirement_is_previewed_at_once(editor: Client, airport: TargetDataset):
     html = html_of(editor.post(EDIT, {"do": "retire", "key": keys("rc_air_airport", "rc_air_airport_hist")}))
     assert "A history is retired with its base dataset." in html
-    assert len(seen(html)) == 1
+    assert len(version_fields(html)) == 1
 
 
 def test_an_edit_is_undone_from_its_message(editor: Client, airport: TargetDataset):
-    answer = save(editor, seen(tagged(editor, "rc_air_airport", "raw_air_airport")))
+    answer = save(editor, version_fields(preview_tag(editor, "rc_air_airport", "raw_air_airport")))
     undo = re.search(r"/changes/\d+/undo/", html_of(editor.get(answer["Location"])))[0]
-    assert editor.post(undo, {"seen": seen(html_of(editor.get(undo)))}).status_code == 302
+    assert editor.post(undo, {"seen": version_fields(html_of(editor.get(undo)))}).status_code == 302
     assert not TargetDataset.objects.exclude(tags=[]).exists()
 
 
 def test_the_change_log_offers_the_undo(editor: Client, airport: TargetDataset):
-    save(editor, seen(tagged(editor, "rc_air_airport")))
+    save(editor, version_fields(preview_tag(editor, "rc_air_airport")))
     assert f"/changes/{ChangeLogEntry.objects.latest('pk').pk}/undo/" in html_of(editor.get("/changes/"))
 
 

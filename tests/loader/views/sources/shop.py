@@ -1,4 +1,4 @@
-"""A shop's folder with orders: what tests of sources send to look at it, import it and generate from it."""
+"""Folder of a shop with orders, and the requests that sample, import and generate from it."""
 
 from typing import Any
 
@@ -21,18 +21,18 @@ def import_page(client: Client, location: str = "orders.csv", **how: str) -> str
 
 
 def choose_columns(client: Client, page: str, **over: Any) -> HttpResponse:
-    """Send the form of the columns; the answer leads to the load type, or shows what is wrong."""
+    """Send the form of the columns; the answer redirects to the load type, or shows the errors."""
     fields = {name.replace("__", "-"): value for name, value in over.items()}
     return client.post("/systems/shop/import/", typed(page, having="lines", **fields))
 
 
 def choose_load_type(client: Client, address: str, **over: Any) -> HttpResponse:
-    """Send the form of the load type; the answer leads to the summary, or shows what is wrong."""
+    """Send the form of the load type; the answer redirects to the summary, or shows the errors."""
     return client.post(address, typed(read(client, address), having="input", **over))
 
 
 def import_as(client: Client, page: str, **over: Any) -> HttpResponse:
-    """Go the guided path to its end, without a load."""
+    """Submit all steps of the guided path, without a load."""
     answer = choose_columns(client, page, **over)
     if answer.status_code != 302:
         return answer

@@ -1,4 +1,4 @@
-"""The guided path from the kind of a source to the load of its first rows."""
+"""Guided path from the kind of a source to the load of its first rows."""
 
 import json
 import shutil
@@ -187,7 +187,7 @@ def test_summary_redirects_to_the_load_type_if_it_no_longer_fits_the_columns(
     assert not SourceDataset.objects.exists()
 
 
-def test_a_name_that_is_taken_is_refused_at_its_field(editor: Client, shop: System):
+def test_existing_name_is_refused_at_its_field(editor: Client, shop: System):
     create_source_dataset(system=shop, name="orders", location="other.csv")
     answer = choose_columns(editor, import_page(editor))
     page = html_of(answer)
@@ -273,7 +273,7 @@ def test_files_are_not_offered_a_watermark(editor: Client, shop: System):
 
 
 def test_debezium_topic_without_a_key_is_appended(editor: Client, shop: System):
-    """The delivery type of change events needs a key, so it is not proposed without one."""
+    """Check that the delivery type of change events, which needs a key, is not proposed without one."""
     System.objects.update(kind="kafka", location="kafka://broker.example.org")
     columns = {"name": DataType(STRING), "_op": DataType(STRING), "_sequence": DataType(BIGINT)}
     lines = [Line(NEW, name, type_, True, sampled=SampledColumn(name, type_, "")) for name, type_ in columns.items()]
@@ -293,7 +293,7 @@ def test_debezium_topic_without_a_key_is_appended(editor: Client, shop: System):
 
 
 def test_an_append_with_a_key_keeps_no_history(editor: Client, shop: System):
-    """Choices that do not apply to added rows are left out, not refused."""
+    """Check that choices that do not apply to added rows are left out, not refused."""
     summary = summary_of(editor, input="append", time="ordered at", historize="on")
     assert "Append." in words(read(editor, summary))
     editor.post(summary)
@@ -312,7 +312,7 @@ def test_default_load_type_skips_to_the_summary(editor: Client, shop: System):
     assert "SCD 2. Every version of a row is kept in a history" in words(read(editor, columns.url))
 
 
-def test_the_summary_names_what_is_created(editor: Client, shop: System):
+def test_summary_lists_the_created_objects(editor: Client, shop: System):
     text = words(read(editor, summary_of(editor)))
     history = "SCD 2. Every version of a row is kept in a history"
     for expected in ("Full snapshots", history, "rawcore.rc_shop_orders_hist", "order_no string"):
@@ -367,7 +367,7 @@ def test_viewer_is_refused_at_each_step(viewer: Client, shop: System):
 
 @pytest.fixture
 def first_load(operator: Client, shop: System) -> str:
-    """Address of the page of a first load that was just requested."""
+    """Return the address of the page of a first load that was just requested."""
     return operator.post(summary_of(operator)).url
 
 

@@ -1,4 +1,4 @@
-"""Examples of values outside of the data pages: of load runs, dry runs and sources, for who may read them."""
+"""Sample values of load runs, dry runs and sources outside of the data pages, and the permission to see them."""
 
 from pathlib import Path
 
@@ -24,8 +24,8 @@ CUSTOMER = "Zebedee"
 
 
 @pytest.fixture
-def elsewhere(warehouse: TargetDataset) -> Client:
-    """Vera reads the data of another schema than the failed dataset's."""
+def vera_client(warehouse: TargetDataset) -> Client:
+    """Return the client of Vera, who reads the data of another schema than the failed dataset's."""
     vera = ensure_user(name="vera", roles=[])
     grant_role(user=vera, role="viewer", schema="rawcore")
     client = Client()
@@ -33,30 +33,32 @@ def elsewhere(warehouse: TargetDataset) -> Client:
     return client
 
 
-def test_examples_of_a_failed_load_are_shown_only_with_the_permission_to_read_data(elsewhere: Client, reader: Client):
+def test_examples_of_a_failed_load_are_shown_only_with_the_permission_to_read_data(vera_client: Client, reader: Client):
     row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
     pages = ("/load-runs/bad/", f"/datasets/{row.dataset_key}/runs/")
     for address in pages:
         assert EXAMPLE in words(html_of(reader.get(address)))
-        page = words(html_of(elsewhere.get(address)))
+        page = words(html_of(vera_client.get(address)))
         assert EXAMPLE not in page
         assert "to see examples" in page
-    shown = {client: client.get("/api/v1/load-runs/bad/").json()["datasets"] for client in (reader, elsewhere)}
-    assert any(entry["error"] and EXAMPLE in entry["error"]["samples"] for entry in shown[reader])
-    assert not any(entry["error"] and "samples" in entry["error"] for entry in shown[elsewhere])
-    assert any(entry["error"] and entry["error"]["count"] == 3 for entry in shown[elsewhere])
+    datasets = {client: client.get("/api/v1/load-runs/bad/").json()["datasets"] for client in (reader, vera_client)}
+    assert any(entry["error"] and EXAMPLE in entry["error"]["samples"] for entry in datasets[reader])
+    assert not any(entry["error"] and "samples" in entry["error"] for entry in datasets[vera_client])
+    assert any(entry["error"] and entry["error"]["count"] == 3 for entry in datasets[vera_client])
 
 
-def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(elsewhere: Client, reader: Client):
+def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(vera_client: Client, reader: Client):
     row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
     fault = {"code": "NULL_KEY", "message": "no key", "column": "icao", "samples": [f"line 3: {CUSTOMER}"]}
     DatasetRun.objects.filter(pk=row.pk).update(faults=fault | {"faults": [fault, fault | {"code": "NULL_VALUE"}]})
     rows = f"/datasets/{row.dataset_key}/rejected/bad/"
-    for client, sees in ((reader, True), (elsewhere, False)):
+    for client, sees in ((reader, True), (vera_client, False)):
         page = html_of(client.get("/load-runs/bad/"))
         assert ("NULL_VALUE" in page, CUSTOMER in page, rows in page) == (True, sees, sees)
-        (shown,) = (entry for entry in client.get("/api/v1/load-runs/bad/").json()["datasets"] if entry["faults"])
-        assert [bool(entry.get("samples")) for entry in shown["faults"]["faults"]] == [sees, sees]
+        (failed_entry,) = (
+            entry for entry in client.get("/api/v1/load-runs/bad/").json()["datasets"] if entry["faults"]
+        )
+        assert [bool(entry.get("samples")) for entry in failed_entry["faults"]["faults"]] == [sees, sees]
 
 
 def windows(client: Client) -> tuple[str, dict]:
@@ -66,15 +68,15 @@ def windows(client: Client) -> tuple[str, dict]:
     return page, window
 
 
-def test_watermark_values_are_shown_only_with_the_permission_to_read_data(elsewhere: Client, reader: Client):
+def test_watermark_values_are_shown_only_with_the_permission_to_read_data(vera_client: Client, reader: Client):
     window = {"from": {"elevation": "7"}, "to": {"elevation": "9"}, "ahead": {"elevation": 2}}
     DatasetRun.objects.filter(run__run_id="good", kind="raw").update(window=window)
-    page, shown = windows(reader)
+    page, window_text = windows(reader)
     assert "read from elevation 7, up to elevation 9, and 2 rows ahead" in page
-    assert (shown["from"], shown["to"]) == (window["from"], window["to"])
-    page, shown = windows(elsewhere)
+    assert (window_text["from"], window_text["to"]) == (window["from"], window["to"])
+    page, window_text = windows(vera_client)
     assert "read from elevation hidden, up to elevation hidden, and 2 rows ahead" in page
-    assert (shown["from"], shown["to"]) == ({"elevation": "hidden"}, {"elevation": "hidden"})
+    assert (window_text["from"], window_text["to"]) == ({"elevation": "hidden"}, {"elevation": "hidden"})
 
 
 @pytest.mark.parametrize("column", ["elevation", "undescribed"])
@@ -84,9 +86,9 @@ def test_watermark_values_of_a_sensitive_or_undescribed_column_are_hidden_from_e
     rows = DatasetRun.objects.filter(run__run_id="good", kind="raw")
     rows.update(window={"from": None, "to": {column: CUSTOMER}})
     rows.get().dataset.columns.filter(name="elevation").update(pii=True)
-    page, shown = windows(reader)
+    page, window_text = windows(reader)
     assert (f"read whole, up to {column} hidden" in page, CUSTOMER in page) == (True, False)
-    assert shown == {"from": None, "to": {column: "hidden"}}
+    assert window_text == {"from": None, "to": {column: "hidden"}}
 
 
 def test_watermark_values_of_more_datasets_take_no_more_queries(person: User, warehouse: TargetDataset):
@@ -107,24 +109,24 @@ def test_watermark_values_of_more_datasets_take_no_more_queries(person: User, wa
     assert count(raw) == count(raw[:1])
 
 
-def test_refused_data_page_names_the_roles_that_may_read_data(elsewhere: Client, warehouse: TargetDataset):
+def test_refused_data_page_names_the_roles_that_may_read_data(vera_client: Client, warehouse: TargetDataset):
     raw = TargetDataset.objects.filter(schema__layer="raw").first()
-    answer = elsewhere.get(f"/datasets/{raw.key}/data/")
+    answer = vera_client.get(f"/datasets/{raw.key}/data/")
     assert answer.status_code == 403
     assert f"Data of {raw}: reading data needs the viewer" in words(html_of(answer))
     assert "read_data" not in html_of(answer)
 
 
-def test_home_page_hides_values_from_a_user_without_the_permission_to_read_data(elsewhere: Client, reader: Client):
+def test_home_page_hides_values_from_a_user_without_the_permission_to_read_data(vera_client: Client, reader: Client):
     DatasetRun.objects.filter(run__run_id="busy").delete()
     message = f"raw.raw_air_airport: the value '{CUSTOMER}' cannot be cast"
     DatasetRun.objects.filter(run__run_id="bad", qualified_name__startswith="raw.").update(
         error={"code": "UNEXPECTED", "message": message}
     )
     assert CUSTOMER in html_of(reader.get("/"))
-    shown = html_of(elsewhere.get("/"))
-    assert CUSTOMER not in shown
-    assert "it failed" in shown
+    page = html_of(vera_client.get("/"))
+    assert CUSTOMER not in page
+    assert "it failed" in page
 
 
 @pytest.mark.usefixtures("warehouse")
@@ -141,7 +143,7 @@ def test_examples_of_an_earlier_failure_are_withheld_once_the_column_is_classifi
 
 @pytest.fixture
 def orders(shop: System, landing: Path) -> SourceDataset:
-    """A described source whose column ``customer`` is personal."""
+    """Return a described source whose column ``customer`` is personal."""
     (landing / "orders.csv").write_text(f"order_no,customer\nA1,{CUSTOMER}\nA2,Yolanda\n")
     source = SourceDatasetFactory(system=shop, name="orders", location="orders.csv", format="csv", options={})
     SourceColumnFactory(dataset=source, name="order_no", key_ordinal=1)

@@ -1,4 +1,4 @@
-"""Importing a source from what its system has, as proposed or as a person decides."""
+"""Import of a source from its system, as proposed or with a user's changes."""
 
 from pathlib import Path
 
@@ -239,7 +239,7 @@ def test_unreadable_file_shows_its_error(editor: Client, shop: System, landing: 
         (b"id,dia\n1,12 enero 2026\n", "dia may have dates, in a format that is not read; they stay texts."),
     ],
 )
-def test_detected_reading_is_shown_with_what_the_file_leaves_open(
+def test_detected_options_are_shown_with_open_questions(
     editor: Client, shop: System, landing: Path, content: bytes, message: str
 ):
     (landing / "orders.csv").write_bytes(content)
@@ -248,9 +248,9 @@ def test_detected_reading_is_shown_with_what_the_file_leaves_open(
 
 def test_answers_to_questions_are_the_options_of_the_source(editor: Client, shop: System, landing: Path):
     (landing / "orders.csv").write_text("id;amount;at\n1;1.234;01.02.2024\n2;5.678;03.04.2024\n")
-    asked = form_of(import_page(editor), having="answer-date_format")
-    assert asked["answer-date_format"] == ['{"date_format": "%d.%m.%Y"}']
-    sent = {name: values[0] for name, values in asked.items()} | {
+    form = form_of(import_page(editor), having="answer-date_format")
+    assert form["answer-date_format"] == ['{"date_format": "%d.%m.%Y"}']
+    sent = {name: values[0] for name, values in form.items()} | {
         "answer-date_format": '{"date_format": "%m.%d.%Y"}',
         "answer-decimal_separator": '{"decimal_separator": ".", "thousands_separator": null}',
     }

@@ -1,4 +1,4 @@
-"""REST APIs on the pages: register, test, name an endpoint, import it from its first page."""
+"""REST APIs on the pages: registration, connection test, naming of an endpoint, import from its first page."""
 
 import json
 
@@ -111,13 +111,13 @@ def test_discovery_lists_described_endpoints_and_accepts_another(editor: Client,
     assert form_of(page, having="location")
 
 
-def sampled(editor: Client, **options: str) -> str:
+def import_page(editor: Client, **options: str) -> str:
     return html_of(editor.get("/systems/shop/import/", {"location": "items", "show": "now"} | options))
 
 
 def test_an_endpoint_is_imported_from_its_first_page(editor: Client, shop: System, api: ApiServer):
     api.routes["/items"] = by_cursor
-    page = sampled(editor, format="rest", **PAGED)
+    page = import_page(editor, format="rest", **PAGED)
     assert "3 rows of the first page of items" in words(page)
     assert len(api.requests) == 1
     import_as(editor, page)
@@ -134,13 +134,13 @@ def test_unreadable_page_of_an_endpoint_is_refused_with_the_form(editor: Client,
         return Answer(b"<html>sign in</html>")
 
     api.routes["/items"] = page
-    text = sampled(editor)
+    text = import_page(editor)
     assert "is no JSON document" in words(text)
     assert form_of(text, having="paging")
 
 
 def test_missing_paging_option_is_refused_without_a_request(editor: Client, shop: System, api: ApiServer):
-    text = sampled(editor, format="rest", paging="offset")
+    text = import_page(editor, format="rest", paging="offset")
     assert 'id="id_page_size_error"' in text
     assert api.requests == []
 

@@ -1,4 +1,4 @@
-"""Several files at once in the guided path: uploaded or picked, one source each or one by pattern."""
+"""Several files in the guided path: uploaded or selected, one source for each or one by pattern."""
 
 from pathlib import Path
 
@@ -48,11 +48,11 @@ def test_several_uploaded_files_lead_to_their_groups(editor: Client, shop: Syste
     assert (fields["group-0"], fields["group-1"]) == (["pattern"], ["each"])
 
 
-@pytest.mark.parametrize(("length", "shown"), [(8, 20), (200, 18)])
-def test_more_files_than_the_step_can_have_are_left_for_later(editor: Client, shop: System, length: int, shown: int):
+@pytest.mark.parametrize(("length", "expected"), [(8, 20), (200, 18)])
+def test_more_files_than_the_step_can_have_are_left_for_later(editor: Client, shop: System, length: int, expected: int):
     files = {f"{number:0{length}}.csv": "id\n1\n" for number in range(21)}
     page = words(read(editor, upload(editor, files).url))
-    assert f"Only the first {shown} files are shown." in page
+    assert f"Only the first {expected} files are shown." in page
 
 
 def test_upload_of_a_single_file_opens_the_choice_of_its_columns(editor: Client, shop: System):
@@ -79,12 +79,12 @@ def test_files_of_one_header_become_one_source_by_pattern(editor: Client, shop: 
     assert source.generated.exists()
 
 
-def test_files_of_one_header_become_a_source_each_if_so_chosen(editor: Client, shop: System, landing: Path):
+def test_files_of_one_header_become_separate_sources_on_request(editor: Client, shop: System, landing: Path):
     create(editor, page_of(editor, landing, DAYS), **{"group-0": "each"})
     assert sources() == {name.removesuffix(".csv"): name for name in DAYS}
 
 
-def test_files_that_are_left_out_become_no_source(editor: Client, shop: System, landing: Path):
+def test_excluded_files_become_no_source(editor: Client, shop: System, landing: Path):
     create(editor, page_of(editor, landing, DAYS | ITEMS), **{"group-0": "none"})
     assert sources() == {"items": "items.csv"}
     answer = create(editor, page_of(editor, landing, ITEMS), **{"group-0": "none"})

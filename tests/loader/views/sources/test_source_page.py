@@ -1,4 +1,4 @@
-"""The page of a source: freshness, deliveries, refusals, schema history, and adding a reported column."""
+"""Page of a source: freshness, deliveries, refusals, schema history, and adding a reported column."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def orders(editor: Client, shop: System) -> SourceDataset:
-    """The orders of the shop with their targets, not loaded yet."""
+    """Return the orders of the shop with their targets, not loaded yet."""
     return imported(editor)
 
 
@@ -38,7 +38,7 @@ def raw(orders: SourceDataset) -> TargetDataset:
     return TargetDataset.objects.get(name="raw_shop_orders")
 
 
-def delivered(raw: TargetDataset, **row: object) -> DatasetRun:
+def create_delivery(raw: TargetDataset, **row: object) -> DatasetRun:
     """Return the row of a raw dataset in a new run, finished now."""
     now = timezone.now()
     run = LoadRunFactory(status=row.get("status", "succeeded"), load_timestamp=row.pop("load_timestamp", now))
@@ -57,13 +57,13 @@ def test_rows_ahead_of_the_mark_are_shown_and_found_by_health_until_a_load_has_n
     editor: Client, orders: SourceDataset, raw: TargetDataset
 ):
     SourceDataset.objects.filter(pk=orders.pk).update(intake={"watermark": ["ordered at"]})
-    delivered(raw, kind="raw", window={"from": None, "to": {"n": "4"}, "ahead": {"n": 2}})
-    delivered(raw, kind="raw", status="failed")
+    create_delivery(raw, kind="raw", window={"from": None, "to": {"n": "4"}, "ahead": {"n": 2}})
+    create_delivery(raw, kind="raw", status="failed")
     assert "The mark stays below rows that are far ahead." in words(page_of(editor, orders))
     (concern,) = held_marks()
     assert (concern.code, concern.subject) == ("held_mark", f"Source {orders}")
     assert "2 rows by n" in concern.text
-    delivered(raw, kind="raw", window={"from": {"n": "4"}, "to": {"n": "5"}})
+    create_delivery(raw, kind="raw", window={"from": {"n": "4"}, "to": {"n": "5"}})
     assert "far ahead" not in words(page_of(editor, orders))
     assert held_marks() == []
 
@@ -84,7 +84,7 @@ def test_freshness_names_the_newest_file(editor: Client, orders: SourceDataset):
 
 
 def test_a_loaded_delivery_is_up_to_date(editor: Client, orders: SourceDataset, raw: TargetDataset):
-    row = delivered(raw, counts={"rows": 2, "duplicates": 0})
+    row = create_delivery(raw, counts={"rows": 2, "duplicates": 0})
     text = freshness_of(editor, orders)
     assert f"{row.finished_at:%Y-%m-%d %H:%M}" in text
     assert "not loaded yet" not in text
@@ -93,7 +93,7 @@ def test_a_loaded_delivery_is_up_to_date(editor: Client, orders: SourceDataset, 
 def test_freshness_reports_a_file_written_after_the_last_load(
     editor: Client, orders: SourceDataset, raw: TargetDataset, landing: Path
 ):
-    delivered(raw)
+    create_delivery(raw)
     later = timezone.now().timestamp() + 60
     os.utime(landing / "orders.csv", (later, later))
     assert "A newer delivery is not loaded yet" in freshness_of(editor, orders)
@@ -102,7 +102,7 @@ def test_freshness_reports_a_file_written_after_the_last_load(
 def test_freshness_uses_the_start_of_a_load_and_not_its_timestamp(
     editor: Client, orders: SourceDataset, raw: TargetDataset
 ):
-    delivered(raw, load_timestamp=datetime(2020, 1, 1, tzinfo=UTC))
+    create_delivery(raw, load_timestamp=datetime(2020, 1, 1, tzinfo=UTC))
     assert "not loaded yet" not in freshness_of(editor, orders)
 
 
@@ -159,7 +159,7 @@ def test_source_of_an_inactive_schedule_is_not_overdue(editor: Client, orders: S
 
 
 def test_deliveries_are_listed_with_their_counts(editor: Client, orders: SourceDataset, raw: TargetDataset):
-    row = delivered(raw, counts={"rows": 1200, "duplicates": 3, "files": 2})
+    row = create_delivery(raw, counts={"rows": 1200, "duplicates": 3, "files": 2})
     text = words(section(page_of(editor, orders), "deliveries-head"))
     assert row.run.run_id in text
     assert "2 1,200 3" in text
@@ -167,7 +167,7 @@ def test_deliveries_are_listed_with_their_counts(editor: Client, orders: SourceD
 
 def test_refusals_are_counted_by_reason_with_examples(editor: Client, orders: SourceDataset, raw: TargetDataset):
     for _ in range(2):
-        row = delivered(raw, status="failed", counts={}, error=REFUSAL)
+        row = create_delivery(raw, status="failed", counts={}, error=REFUSAL)
     refusals = section(page_of(editor, orders), "refusals-head")
     assert f'href="/load-runs/{row.run.run_id}/"' in refusals
     text = words(refusals)
@@ -176,7 +176,9 @@ def test_refusals_are_counted_by_reason_with_examples(editor: Client, orders: So
 
 
 def test_examples_of_a_classified_column_are_not_shown(editor: Client, orders: SourceDataset, raw: TargetDataset):
-    delivered(raw, status="failed", counts={}, error=REFUSAL | {"column": "customer", "samples": ["secret-value"]})
+    create_delivery(
+        raw, status="failed", counts={}, error=REFUSAL | {"column": "customer", "samples": ["secret-value"]}
+    )
     assert "secret-value" in page_of(editor, orders)
     TargetDataset.objects.get(pk=raw.pk).columns.filter(name="customer").update(pii=True)
     SourceColumn.objects.filter(dataset=orders, name="customer").update(pii=True)
@@ -187,25 +189,25 @@ def test_examples_of_a_classified_column_are_not_shown(editor: Client, orders: S
 
 
 @pytest.fixture
-def reported(orders: SourceDataset, raw: TargetDataset) -> DatasetRun:
-    """A load that reported a column that the contract lacks."""
-    return delivered(raw, drift=[{"name": "vip", "type": "boolean"}])
+def reported_column(orders: SourceDataset, raw: TargetDataset) -> DatasetRun:
+    """Create a load that reported a column missing in the contract."""
+    return create_delivery(raw, drift=[{"name": "vip", "type": "boolean"}])
 
 
-def test_reported_column_links_the_form_to_add_it(editor: Client, orders: SourceDataset, reported: DatasetRun):
+def test_reported_column_links_the_form_to_add_it(editor: Client, orders: SourceDataset, reported_column: DatasetRun):
     page = section(page_of(editor, orders), "schema-head")
     assert f"/sources/{orders.key}/columns/add/?name=vip&amp;type=boolean" in page
-    assert reported.run.run_id in page
+    assert reported_column.run.run_id in page
 
 
-def test_reported_column_has_no_action_for_a_viewer(viewer: Client, orders: SourceDataset, reported: DatasetRun):
+def test_reported_column_has_no_action_for_a_viewer(viewer: Client, orders: SourceDataset, reported_column: DatasetRun):
     page = section(page_of(viewer, orders), "schema-head")
     assert "vip" in page
     assert "/columns/add/" not in page
 
 
 def test_add_column_form_is_filled_with_the_reported_column(
-    editor: Client, orders: SourceDataset, reported: DatasetRun
+    editor: Client, orders: SourceDataset, reported_column: DatasetRun
 ):
     fields = form_of(read(editor, f"/sources/{orders.key}/columns/add/?name=vip&type=boolean"), having="name")
     assert (fields["name"], fields["type"], fields["nullable"]) == (["vip"], ["boolean"], ["on"])
@@ -217,7 +219,7 @@ def add(client: Client, source: SourceDataset, **over: str):
 
 
 def test_an_added_column_is_in_the_contract_and_no_longer_reported(
-    editor: Client, orders: SourceDataset, reported: DatasetRun
+    editor: Client, orders: SourceDataset, reported_column: DatasetRun
 ):
     assert add(editor, orders).url == f"/sources/{orders.key}/generate/"
     column = SourceColumn.objects.get(dataset=orders, name="vip")
@@ -243,7 +245,7 @@ def test_source_page_offers_to_restore_a_retired_column_that_is_delivered_again(
     amount = orders.columns.get(name="amount")
     with acting_as(someone("bob", Role.EDITOR)):
         update_source_column(source_column=amount, expected_version=amount.version, active=False)
-    delivered(raw, drift=[{"name": "amount", "type": "decimal(4,2)"}])
+    create_delivery(raw, drift=[{"name": "amount", "type": "decimal(4,2)"}])
     assert "Restore column" in section(page_of(editor, orders), "schema-head")
 
 
@@ -268,6 +270,6 @@ def test_first_load_is_not_offered_without_the_permission_to_start_loads(editor:
 
 
 def test_deliveries_exclude_runs_of_other_environments(editor: Client, orders: SourceDataset, raw: TargetDataset):
-    row = delivered(raw)
+    row = create_delivery(raw)
     LoadRun.objects.update(environment=EnvironmentFactory(name="elsewhere"))
     assert row.run.run_id not in page_of(editor, orders)

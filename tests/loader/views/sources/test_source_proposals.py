@@ -1,4 +1,4 @@
-"""The pages of a proposal: changes, preview, acceptance, dismissal; and the button that checks a source."""
+"""Pages of a proposal: changes, preview, acceptance, dismissal; and the button that checks a source."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def column(name: str, type_: str = "") -> ObservedColumn:
 
 @pytest.fixture
 def proposal(orders: SourceDataset) -> SourceProposal:
-    """The customer was renamed, the amount is gone, vip is new."""
+    """Create a proposal in which the customer was renamed, the amount is gone and vip is new."""
     columns = [column("Order No"), column("customer_no", "integer"), column("ordered at"), column("vip", "boolean")]
     made = observe_schema(source=orders, columns=columns)
     assert made is not None

@@ -1,4 +1,4 @@
-"""Comparing a source with its delivery, and generating target datasets from it."""
+"""Comparison of a source with its delivery, and generation of target datasets from it."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def compare_page(client: Client, source: SourceDataset) -> str:
     return read(client, f"/sources/{source.key}/columns/?show=now")
 
 
-def take(client: Client, source: SourceDataset, page: str, **over: Any) -> HttpResponse:
+def accept_lines(client: Client, source: SourceDataset, page: str, **over: Any) -> HttpResponse:
     fields = {name.replace("__", "-"): value for name, value in over.items()}
     return client.post(f"/sources/{source.key}/columns/", typed(page, having="lines", **fields))
 
@@ -64,7 +64,7 @@ def test_comparison_shows_all_differences_and_takes_only_the_selected_ones(edito
     assert "2 sampled values do not fit integer, 'x7' for one" in text
     assert "is in the contract, but not in the delivery" in text
     customer = place_of(page, "customer")
-    answer = take(editor, source, page, **{f"c{customer}-take": "on"})
+    answer = accept_lines(editor, source, page, **{f"c{customer}-take": "on"})
     assert answer.url == f"/sources/{source.key}/generate/"
     columns = {c.name: (str(c.type), c.active) for c in source.columns.all()}
     assert columns == {
@@ -80,12 +80,12 @@ def test_missing_column_can_be_retired_and_restored(editor: Client, shop: System
     source = imported(editor)
     (landing / "orders.csv").write_text("Order No,customer,amount\nA1,7,1.50\nA2,8,2.50\n")
     page = compare_page(editor, source)
-    take(editor, source, page, **{f"c{place_of(page, 'ordered at')}-take": "on"})
+    accept_lines(editor, source, page, **{f"c{place_of(page, 'ordered at')}-take": "on"})
     assert source.columns.get(name="ordered at").active is False
     (landing / "orders.csv").write_text(ORDERS)
     page = compare_page(editor, source)
     assert "is retired in the contract" in words(page)
-    take(editor, source, page)
+    accept_lines(editor, source, page)
     assert source.columns.get(name="ordered at").active is True
 
 
@@ -99,7 +99,7 @@ def test_comparison_refuses_a_column_changed_by_another_user_until_resubmitted(
     with acting_as(someone("bob", Role.EDITOR)):
         update_source_column(source_column=column, expected_version=column.version, type="bigint")
     place = place_of(page, "customer")
-    answer = take(editor, source, page, **{f"c{place}-take": "on", f"c{place}-type": "string(9)"})
+    answer = accept_lines(editor, source, page, **{f"c{place}-take": "on", f"c{place}-type": "string(9)"})
     text = html_of(answer)
     assert answer.status_code == 409
     assert "changed by another user: bigint" in words(text)
@@ -143,8 +143,8 @@ def test_generation_creates_the_targets_once(editor: Client, shop: System):
 
 
 @pytest.fixture
-def edited(editor: Client, shop: System) -> SourceDataset:
-    """Orders whose amount a person made a float in rawcore, described in their words."""
+def edited_orders(editor: Client, shop: System) -> SourceDataset:
+    """Return orders whose amount a user made a float in rawcore, with a description of their own."""
     source = imported(editor)
     generate(editor, source)
     column = TargetDataset.objects.get(name="rc_shop_orders").columns.get(name="amount")
@@ -156,24 +156,24 @@ def amount() -> Any:
     return TargetDataset.objects.get(name="rc_shop_orders").columns.get(name="amount")
 
 
-def test_generation_shows_user_edits_as_differences_and_keeps_them(editor: Client, edited: SourceDataset):
-    text = words(generate_page(editor, edited))
+def test_generation_shows_user_edits_as_differences_and_keeps_them(editor: Client, edited_orders: SourceDataset):
+    text = words(generate_page(editor, edited_orders))
     assert "1 difference from the source" in text
-    generate(editor, edited)
+    generate(editor, edited_orders)
     assert (str(amount().type), amount().description) == ("float", "Net")
 
 
-def test_generation_applies_the_source_type_to_an_accepted_dataset(editor: Client, edited: SourceDataset):
-    generate(editor, edited, accept=str(TargetDataset.objects.get(name="rc_shop_orders").key))
+def test_generation_applies_the_source_type_to_an_accepted_dataset(editor: Client, edited_orders: SourceDataset):
+    generate(editor, edited_orders, accept=str(TargetDataset.objects.get(name="rc_shop_orders").key))
     assert (str(amount().type), amount().description) == ("decimal(18,2)", "Net")
 
 
-def test_generation_from_an_outdated_preview_is_refused(editor: Client, edited: SourceDataset):
-    page = generate_page(editor, edited)
-    column = edited.columns.get(name="customer")
+def test_generation_from_an_outdated_preview_is_refused(editor: Client, edited_orders: SourceDataset):
+    page = generate_page(editor, edited_orders)
+    column = edited_orders.columns.get(name="customer")
     update_source_column(source_column=column, expected_version=column.version, type="bigint")
     accept = str(TargetDataset.objects.get(name="rc_shop_orders").key)
-    answer = editor.post(f"/sources/{edited.key}/generate/", typed(page, having="fingerprint", accept=accept))
+    answer = editor.post(f"/sources/{edited_orders.key}/generate/", typed(page, having="fingerprint", accept=accept))
     assert answer.status_code == 409
     assert "Reload the page" in words(html_of(answer))
     assert str(amount().type) == "float"
@@ -189,21 +189,21 @@ def test_generation_page_of_a_source_without_columns_asks_for_an_import(editor: 
 # --- a whole system ------------------------------------------------------------------------------
 
 
-def test_generation_of_a_system_creates_the_previewed_columns(editor: Client, edited: SourceDataset):
-    SourceColumnFactory(dataset=edited, name="later")
-    address = f"/systems/{edited.system.short_name}/generate/"
+def test_generation_of_a_system_creates_the_previewed_columns(editor: Client, edited_orders: SourceDataset):
+    SourceColumnFactory(dataset=edited_orders, name="later")
+    address = f"/systems/{edited_orders.system.short_name}/generate/"
     page = read(editor, address)
     assert "later string" in page
     answer = editor.post(address, typed(page, having="fingerprint"))
-    assert answer.url == f"/systems/{edited.system.short_name}/"
+    assert answer.url == f"/systems/{edited_orders.system.short_name}/"
     assert TargetDataset.objects.filter(columns__name="later").count() == 3
 
 
-def test_generation_of_a_system_from_an_outdated_preview_is_refused(editor: Client, edited: SourceDataset):
-    SourceColumnFactory(dataset=edited, name="later")
-    address = f"/systems/{edited.system.short_name}/generate/"
+def test_generation_of_a_system_from_an_outdated_preview_is_refused(editor: Client, edited_orders: SourceDataset):
+    SourceColumnFactory(dataset=edited_orders, name="later")
+    address = f"/systems/{edited_orders.system.short_name}/generate/"
     page = read(editor, address)
-    SourceColumnFactory(dataset=edited, name="latest")
+    SourceColumnFactory(dataset=edited_orders, name="latest")
     answer = editor.post(address, typed(page, having="fingerprint"))
     assert answer.status_code == 409
     assert not TargetDataset.objects.filter(columns__name="later").exists()

@@ -1,4 +1,4 @@
-"""Registering a system, testing its connection, looking what it has; who may."""
+"""Registration of a system, connection test, discovery of its contents, and permissions."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def test_a_system_is_registered_by_its_form(editor: Client, landing: Path):
 
 
 def test_the_enter_key_registers_a_system(editor: Client):
-    """Enter presses the first button of a form."""
+    """Check the first button of the form, which the Enter key presses."""
     form = read(editor, "/add-source/jdbc/").partition('id="system-form"')[2]
     assert words(form.partition("</button>")[0].partition("<button")[2]).endswith("Register system")
 
@@ -153,14 +153,14 @@ def test_a_secret_that_is_not_set_is_named(editor: Client, shop: System, setting
     assert "ELEVATA_SOURCE_ERP_PASSWORD is not set" in text
 
 
-def test_a_refused_connection_says_host_and_port(editor: Client, shop: System, settings: Any):
+def test_refused_connection_names_host_and_port(editor: Client, shop: System, settings: Any):
     settings.SOURCE_HOSTS = ["127.0.0.1"]
     System.objects.update(kind="jdbc", location="postgresql://reader@127.0.0.1:1/erp")
     text = words(html_of(editor.post("/systems/shop/test/")))
     assert "127.0.0.1 refuses connections on port 1" in text
 
 
-# --- looking through -----------------------------------------------------------------------------
+# --- discovery -----------------------------------------------------------------------------------
 
 
 def test_discover_page_loads_its_results_separately(editor: Client, shop: System):
@@ -195,7 +195,7 @@ def test_described_file_links_its_comparison_instead_of_an_import(editor: Client
     assert "/systems/shop/import/?location=orders.csv" not in part
 
 
-# --- who may ---------------------------------------------------------------------------------------
+# --- permissions -----------------------------------------------------------------------------------
 
 
 def test_sources_of_a_system_are_downloaded(viewer: Client, shop: System):
@@ -205,7 +205,7 @@ def test_sources_of_a_system_are_downloaded(viewer: Client, shop: System):
     assert (row["source dataset"], row["location"], row["columns"]) == ("shop.orders", "orders.csv", "0")
 
 
-def test_a_viewer_sees_systems_and_why_buttons_are_off(viewer: Client, shop: System):
+def test_viewer_sees_systems_and_the_reason_of_disabled_buttons(viewer: Client, shop: System):
     page = read(viewer, "/systems/shop/")
     assert "needs the editor role" in page
     assert '<form class="actions"' not in page

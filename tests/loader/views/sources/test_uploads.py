@@ -1,4 +1,4 @@
-"""The next delivery of a source by upload: stored, compared with the contract, loaded, and traceable."""
+"""Upload of a source's next delivery: stored, compared with the contract, loaded, and logged."""
 
 import json
 import os
@@ -27,7 +27,7 @@ FEED = {"input": "append", "deletes": "ignore"}
 
 @pytest.fixture
 def orders(editor: Client, shop: System) -> SourceDataset:
-    """The orders of the shop with their targets, not loaded yet."""
+    """Return the orders of the shop with their targets, not loaded yet."""
     return imported(editor)
 
 
@@ -69,9 +69,9 @@ def test_an_upload_is_in_the_change_log_before_its_file_is_in_place(
         assert ChangeLogEntry.objects.filter(action="uploaded").count() == 1
         raise OSError(5, "refused by the test")
 
-    left = landing / ".upload-00ff"
-    left.mkdir()
-    os.utime(left, (0, 0))
+    partial_file = landing / ".upload-00ff"
+    partial_file.mkdir()
+    os.utime(partial_file, (0, 0))
     monkeypatch.setattr(Path, "replace", refused)
     assert "NOT_WRITTEN" in html_of(upload(editor, orders, NEXT))
     assert (landing / "orders.csv").read_text() == ORDERS

@@ -27,17 +27,19 @@ class Found:
         return FileSample(f"{self.name}.csv", self.text.encode(self.codec))
 
     def wrong(self) -> list[str]:
-        """Return what is detected in another way than it is, and not asked."""
+        """Return the faults of the detection: options and types that are neither as expected nor asked."""
         detected = detect_csv(self.sample)
         check_options("csv", detected.options)
-        asked = {question.option: question.candidates for question in detected.questions}
+        questions = {question.option: question.candidates for question in detected.questions}
         types = {column.name: str(column.type) for column in detected.columns}
-        faults = [f"{name} is not asked" for name in self.asks if name not in asked]
+        faults = [f"{name} is not asked" for name in self.asks if name not in questions]
         faults += [f"{name} is {types.get(name)}" for name, type_ in self.types.items() if types.get(name) != type_]
         for name in {*self.options, *detected.options}:
-            wanted, value = self.options.get(name), detected.options.get(name)
+            expected, value = self.options.get(name), detected.options.get(name)
             default = options_of("csv")[name].default_of("csv")
-            if wanted != value and not {wanted, default if wanted is None else wanted} & {*asked.get(name, ())}:
+            if expected != value and not {expected, default if expected is None else expected} & {
+                *questions.get(name, ())
+            }:
                 faults.append(f"{name} is {value!r}")
         return faults
 

@@ -1,4 +1,4 @@
-"""Character sets of names and places of many languages: right, or asked."""
+"""Detected character sets of names and places of many languages: correct, or asked."""
 
 import random
 

@@ -21,11 +21,11 @@ def detected(text: str, name: str = "a.csv", encoding: str = "utf-8") -> Detecte
     return detect_csv(FileSample(name, text.encode(encoding)))
 
 
-def asked(result: Detected) -> dict[str, tuple]:
+def questions_of(result: Detected) -> dict[str, tuple]:
     return {question.option: question.candidates for question in result.questions}
 
 
-# --- files as they are found
+# --- layout of files
 
 
 def test_report_with_lines_around_its_records():
@@ -94,19 +94,19 @@ def test_lines_and_dialects(text: str, options: dict):
 
 
 def test_every_reading_of_texts_without_a_clear_header_is_asked():
-    assert asked(detected("alpha;beta\ngamma;delta\nepsilon;zeta\n"))["header"] in ((True, False), (False, True))
+    assert questions_of(detected("alpha;beta\ngamma;delta\nepsilon;zeta\n"))["header"] in ((True, False), (False, True))
 
 
 def test_sum_of_a_table_whose_first_column_has_texts_is_asked():
-    assert asked(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (0, 1)
+    assert questions_of(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (0, 1)
 
 
 def test_quote_that_is_not_closed_is_asked():
-    assert asked(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
+    assert questions_of(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
 
 
 def test_quotes_inside_of_values_are_asked():
-    assert asked(detected('id,size\n1,5" pipe\n2,6" pipe\n'))["quotes_inside"] == ("keep", "refuse")
+    assert questions_of(detected('id,size\n1,5" pipe\n2,6" pipe\n'))["quotes_inside"] == ("keep", "refuse")
 
 
 def test_header_above_records_without_numbers_is_found():
@@ -115,13 +115,13 @@ def test_header_above_records_without_numbers_is_found():
 
 
 def test_header_of_names_alone_is_asked_unless_its_words_are_names():
-    assert asked(detected("Kansas City;Bob\n"))["header"] == (True, False)
+    assert questions_of(detected("Kansas City;Bob\n"))["header"] == (True, False)
     assert not detected("id;name\n").questions
 
 
 def test_lines_after_the_records_of_which_the_end_was_not_read_are_asked():
     sample = FileSample("a.csv", b"id,v\n1,2\n3,4\n", (b"5,6\n7,8\nTot",), is_cut=True)
-    assert asked(detect_csv(sample)) == {"footer_lines": (0,)}
+    assert questions_of(detect_csv(sample)) == {"footer_lines": (0,)}
 
 
 def test_piece_that_begins_within_quotes_is_read_by_its_records():
@@ -263,7 +263,7 @@ def test_thousands_or_decimals_are_asked_if_no_value_shows_it():
         ({"a": ["1,234"], "b": ["1 234"]}, (",", ".")),
     ],
 )
-def test_number_like_1234_thousandths_is_asked_whatever_is_likelier(columns: dict, decimals: tuple):
+def test_separator_before_three_digits_is_always_asked(columns: dict, decimals: tuple):
     _, questions = detect_numbers(columns, ";")
     assert {question.option: question.candidates for question in questions}["decimal_separator"] == decimals
 
@@ -363,7 +363,7 @@ def test_numbers_that_may_be_dates_do_not_replace_dates_in_the_standard_way():
         *[(name, 1930) for name in ("Geburtsdatum", "GebDat", "geb_datum", "birth_date", "DOB", "date_naissance")],
     ],
 )
-def test_century_of_births_is_likelier_the_last_one(name: str, first: int):
+def test_last_century_is_proposed_first_for_births(name: str, first: int):
     _, (_, century) = detect_time_formats({name: ["31.12.26"]}, is_american=False)
     assert century.candidates[0] == first
 

@@ -12,7 +12,7 @@ def description_of(content: str, name: str = "a.csv", encoding: str = "utf-8") -
     return description(detect_csv(FileSample(name, content.encode(encoding))))
 
 
-def asked(content: str | bytes) -> dict[str, tuple[str, list[tuple[str, str]]]]:
+def questions_of(content: str | bytes) -> dict[str, tuple[str, list[tuple[str, str]]]]:
     detected = detect_csv(FileSample("a.csv", content if isinstance(content, bytes) else content.encode()))
     return {
         question.option: (question.text, [(choice.label, choice.example) for choice in question.choices])
@@ -76,7 +76,7 @@ def test_description_of_a_usual_file_is_one_sentence():
     ],
 )
 def test_question_has_an_example_of_the_file_for_each_choice(content, option: str, text: str, choices: list):
-    assert asked(content)[option] == (text, choices)
+    assert questions_of(content)[option] == (text, choices)
 
 
 def test_answer_about_decimals_sets_the_separator_of_thousands_too():

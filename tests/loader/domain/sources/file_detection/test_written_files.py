@@ -1,4 +1,4 @@
-"""Files written by options, or as programs write them, are detected as these options, or the option is asked."""
+"""Detected options of generated CSV files: as written, or asked."""
 
 import itertools
 
@@ -19,16 +19,16 @@ DATES = ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%b-%Y")
 
 
 def wrong(written: Written) -> dict[str, tuple]:
-    """Return the options that are detected in another way than written, and not asked."""
+    """Return the options that are neither detected as written nor asked."""
     detected = detect_csv(FileSample("customers.csv", written.content))
     check_options("csv", detected.options)
-    asked = {question.option: question.candidates for question in detected.questions}
+    questions = {question.option: question.candidates for question in detected.questions}
     names = {*written.options, *detected.options}
     return {
         name: (written.options.get(name), detected.options.get(name))
         for name in names
         if written.options.get(name) != detected.options.get(name)
-        and written.options.get(name) not in asked.get(name, ())
+        and written.options.get(name) not in questions.get(name, ())
     }
 
 
@@ -86,5 +86,5 @@ def test_sixty_written_files_are_detected_or_asked_in_every_option():
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_found_file_is_detected_or_asked_in_every_option(file: Found):
+def test_example_file_is_detected_or_asked_in_every_option(file: Found):
     assert file.wrong() == []

@@ -1,6 +1,6 @@
 """Changes of a Delta table by version as a change feed.
 
-Which versions a run reads is decided without Spark (tests/loader/domain/sources/test_version_feeds.py).
+The selection of versions is tested without Spark (tests/loader/domain/sources/test_version_feeds.py).
 """
 
 import shutil
@@ -63,10 +63,10 @@ class Changing(Kept):
             self.sequence -= 1
         return finished(self.events, self.raw_state.key)
 
-    def kept(self) -> list[tuple]:
+    def current_values(self) -> list[tuple]:
         return [(row["id"], row["v"]) for row in self.current()]
 
-    def told(self) -> list[tuple]:
+    def stored_versions(self) -> list[tuple]:
         """Return id, value, first and last version, and state of each version of a row."""
         return [(id_, v, start, end, state) for id_, v, start, end, state in self.versions()]
 
@@ -85,8 +85,8 @@ def test_each_version_is_read_once_and_its_operations_make_the_history(item):
     )
     event = item.run(2)
     assert (item.status, event["counts"]["rows"]) == ("succeeded", 3)
-    assert item.kept() == [(1, "a"), (2, "B"), (4, "d")]
-    assert item.told() == [
+    assert item.current_values() == [(1, "a"), (2, "B"), (4, "d")]
+    assert item.stored_versions() == [
         (1, "a", "1", None, "new"),
         (2, "B", "2", None, "changed"),
         (2, "b", "1", "2", "changed"),
@@ -102,14 +102,14 @@ def test_an_update_of_the_business_key_ends_the_old_key(item):
     item.sql("UPDATE LAKE SET id = 9 WHERE id = 2")
     item.sql("UPDATE LAKE SET id = CASE id WHEN 1 THEN 3 ELSE 1 END WHERE id < 4")
     assert item.run(2)["counts"]["rows"] == 4
-    assert item.kept() == [(1, "c"), (3, "a"), (9, "b")]
-    assert item.told() == [
+    assert item.current_values() == [(1, "c"), (3, "a"), (9, "b")]
+    assert item.stored_versions() == [
         *((1, "a", "1", "3", "changed"), (1, "c", "3", None, "changed"), (2, "b", "1", "2", "deleted")),
         *((3, "a", "3", None, "changed"), (3, "c", "1", "3", "changed"), (9, "b", "2", None, "new")),
     ]
     item.sql("UPDATE LAKE SET id = 2 WHERE id = 9")
     item.run(3)
-    assert item.kept() == [(1, "c"), (2, "b"), (3, "a")]
+    assert item.current_values() == [(1, "c"), (2, "b"), (3, "a")]
 
 
 @pytest.mark.nightly
@@ -121,7 +121,7 @@ def test_update_of_a_key_with_equal_folded_text_changes_its_row(spark, tmp_path)
     made.run(1)
     made.sql("UPDATE LAKE SET id = ' A', v = 'y'")
     made.run(2)
-    assert made.kept() == [("A", "y")]
+    assert made.current_values() == [("A", "y")]
 
 
 @pytest.mark.nightly
@@ -140,7 +140,7 @@ def test_overwritten_key_is_read_as_an_update(item):
     item.run(1)
     item.sql("INSERT OVERWRITE LAKE VALUES (1, 'a'), (2, 'B')")
     assert item.run(2)["counts"]["rows"] == 3
-    assert (item.kept(), item.told()[-1]) == ([(1, "a"), (2, "B")], (3, "c", "1", "2", "deleted"))
+    assert (item.current_values(), item.stored_versions()[-1]) == ([(1, "a"), (2, "B")], (3, "c", "1", "2", "deleted"))
 
 
 BOUNDARIES = {
@@ -158,10 +158,10 @@ def test_killed_run_neither_loses_nor_repeats_a_version(item, monkeypatch, bound
     with monkeypatch.context() as broken:
         broken.setattr(*BOUNDARIES[boundary], lambda *_, **__: (_ for _ in ()).throw(RuntimeError("killed")))
         item.run(2)
-    assert (item.status, item.kept()) == ("failed", [(1, "a"), (2, "b"), (3, "c")])
+    assert (item.status, item.current_values()) == ("failed", [(1, "a"), (2, "b"), (3, "c")])
     item.sql("DELETE FROM LAKE WHERE id = 1")
     assert item.run(3)["counts"]["rows"] == 2
-    assert item.kept() == [(2, "B"), (3, "c")]
+    assert item.current_values() == [(2, "B"), (3, "c")]
     assert item.table(item.tables()[0]).rows() == 5
 
 
@@ -175,7 +175,7 @@ def test_a_table_that_records_no_changes_is_refused(spark, tmp_path):
     made.sql("ALTER TABLE LAKE SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     error = made.run(2)["error"]
     assert (error["code"], "--full" in error["hint"]) == ("NO_CHANGE_FEED", True)
-    assert made.kept() == [(1, "a"), (2, "b"), (3, "c")]
+    assert made.current_values() == [(1, "a"), (2, "b"), (3, "c")]
 
 
 def clean_log(item: Changing) -> None:
@@ -200,7 +200,7 @@ def test_versions_that_were_removed_before_they_were_loaded_are_refused(item, re
     error = item.run(2)["error"]
     assert (error["code"], "--full" in error["hint"]) == ("VERSIONS_GONE", True)
     item.run(2, full=True)
-    assert (item.status, item.kept()) == ("succeeded", [(1, "A"), (2, "B"), (3, "c")])
+    assert (item.status, item.current_values()) == ("succeeded", [(1, "A"), (2, "B"), (3, "c")])
 
 
 @pytest.mark.nightly
@@ -224,7 +224,7 @@ def test_recreated_table_is_refused_until_a_full_run_reads_it(item):
     error = item.run(2)["error"]
     assert (error["code"], "--full" in error["hint"]) == ("TABLE_REPLACED", True)
     item.run(2, full=True)
-    assert (item.status, item.kept()) == ("succeeded", [(1, "a"), (2, "B"), (3, "c")])
+    assert (item.status, item.current_values()) == ("succeeded", [(1, "a"), (2, "B"), (3, "c")])
     item.sql("DELETE FROM LAKE WHERE id = 1")
     item.run(3)
-    assert item.kept() == [(2, "B"), (3, "c")]
+    assert item.current_values() == [(2, "B"), (3, "c")]

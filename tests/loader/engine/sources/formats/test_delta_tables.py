@@ -98,8 +98,8 @@ def test_file_that_is_in_a_table_twice_is_refused(spark, tmp_path):
     rows.option("delta.enableDeletionVectors", True).save(original)
     spark.sql(f"DELETE FROM delta.`{original}` WHERE id = 'a'")
     location, commits = copy_of(original)
-    kept = [line for line in commits[1].read_text().split("\n") if '"remove"' not in line]
-    commits[1].write_text("\n".join(kept))
+    lines = [line for line in commits[1].read_text().split("\n") if '"remove"' not in line]
+    commits[1].write_text("\n".join(lines))
     commits[1].with_suffix(".crc").unlink()
     with pytest.raises(Refusal, match="has the file part-[^ ]+ twice, with other deleted rows each time") as caught:
         read(spark, location)

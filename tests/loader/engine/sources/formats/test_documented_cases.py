@@ -1,4 +1,4 @@
-"""Table of the documentation: what is read and what is refused, each line executed by a page and by a load."""
+"""Documented readings and refusals of files: each line of the table, as a sample and as a load."""
 
 import datetime as dt
 from dataclasses import dataclass, field
@@ -129,7 +129,7 @@ def put(folder: Path, case: Case) -> Path:
 def test_sample_reads_or_refuses_as_documented(tmp_path: Path, case: Case):
     path, roots = put(tmp_path, case), Roots.of([str(tmp_path)], folder="/")
     if case.column != "v":
-        return  # A page has no paths: it refuses the element, as the line before says.
+        return  # A page has no paths: it refuses the element, as the line before in the table states.
     if isinstance(case.result, str):
         with pytest.raises(Refusal) as caught:
             sample_files(path, case.format, case.options, roots=roots)

@@ -72,7 +72,7 @@ WRITERS = {
 
 @dataclass
 class Delivered(Dataset):
-    """Dataset whose deliveries stand where an example says."""
+    """Dataset whose deliveries have the location of an example."""
 
     example: dict = field(default_factory=dict)
 
@@ -95,7 +95,7 @@ def test_every_format_has_an_example():
     assert sorted(example["format"] for example in EXAMPLES["datasets"]) == sorted(FOLDER_FORMATS)
 
 
-# By day tests/loader/runs/test_source_examples.py loads every format, too.
+# By day, tests/loader/runs/test_source_examples.py loads every format.
 BY_DAY = ("csv", "xml")
 DELIVERIES = [
     (pytest.param if example["format"] in BY_DAY else by_night)(example, id=example["format"])

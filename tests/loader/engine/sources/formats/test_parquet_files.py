@@ -1,4 +1,4 @@
-"""Parquet of other writers: what Spark's reader lacks, tasks with pyarrow read, and pages sample the same."""
+"""Parquet of other writers: types that Spark lacks, read with pyarrow in tasks, and sampled with the same result."""
 
 import datetime as dt
 from decimal import Decimal
@@ -39,7 +39,7 @@ def contract(type_text: str, name: str = "v") -> tuple[DeliveredColumn, ...]:
     return (ID, DeliveredColumn("k-v", name, type_text))
 
 
-def loaded(spark, path: Path, columns: tuple[DeliveredColumn, ...], **options):
+def load_file(spark, path: Path, columns: tuple[DeliveredColumn, ...], **options):
     """Return (rows in the order of the key, warnings, unknown columns) of a delivery."""
     delivery = read_delivery(spark, source_of(path, columns, "parquet", **options))
     rows = [tuple(row)[1:] for row in delivery.frame.orderBy("id").collect()]
@@ -53,26 +53,26 @@ def put_table(path: Path, values: pa.Array, name: str = "v", **options) -> Path:
     return path
 
 
-def sampled(path: Path):
+def sample_file(path: Path):
     return sample_files(path, "parquet", None, roots=Roots.of([str(path.parent)], folder="/"))
 
 
 def test_nanoseconds_are_cut_to_microseconds_and_counted(spark, tmp_path):
     values = pa.array([NANOSECONDS, NANOSECONDS + 789, -1], pa.timestamp("ns"))
     path = put_table(tmp_path / "a.parquet", values)
-    rows, warnings, _ = loaded(spark, path, contract("timestamp"))
+    rows, warnings, _ = load_file(spark, path, contract("timestamp"))
     before_1970 = dt.datetime(1969, 12, 31, 23, 59, 59, 999999)
     assert rows == [(AT,), (AT,), (before_1970,)]
     assert warnings == ("2 values of v have digits below microseconds, which were cut.",)
-    assert [str(column.type) for column in sampled(path).columns] == ["integer", "timestamp"]
+    assert [str(column.type) for column in sample_file(path).columns] == ["integer", "timestamp"]
 
 
 def test_a_timestamp_without_zone_in_nanoseconds_is_local_time(spark, tmp_path):
     path = put_table(tmp_path / "a.parquet", pa.array([NANOSECONDS], pa.timestamp("ns")))
-    rows, _, _ = loaded(spark, path, contract("timestamp"), timezone="Europe/Berlin")
+    rows, _, _ = load_file(spark, path, contract("timestamp"), timezone="Europe/Berlin")
     assert rows == [(AT - dt.timedelta(hours=1),)]
     zoned = put_table(tmp_path / "b.parquet", pa.array([NANOSECONDS], pa.timestamp("ns", "Europe/Berlin")))
-    assert loaded(spark, zoned, contract("timestamp"), timezone="Europe/Berlin")[0] == [(AT,)]
+    assert load_file(spark, zoned, contract("timestamp"), timezone="Europe/Berlin")[0] == [(AT,)]
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,17 @@ def test_a_timestamp_without_zone_in_nanoseconds_is_local_time(spark, tmp_path):
 )
 def test_parquet_times_of_day_are_read_as_time(spark, tmp_path, kind, number, expected):
     path = put_table(tmp_path / "a.parquet", pa.array([number, None], kind))
-    rows, warnings, _ = loaded(spark, path, contract("time"))
+    rows, warnings, _ = load_file(spark, path, contract("time"))
     assert rows == [(expected,), (None,)]
     assert len(warnings) == (1 if kind == pa.time64("ns") else 0)
-    assert str(sampled(path).columns[1].type) == "time"
-    assert sampled(path).values[1] == (expected, None)
+    assert str(sample_file(path).columns[1].type) == "time"
+    assert sample_file(path).values[1] == (expected, None)
 
 
 def test_nanoseconds_and_times_inside_of_lists_and_structs_are_read(spark, tmp_path):
     kind = pa.list_(pa.struct([("t", pa.time64("ns")), ("at", pa.timestamp("ns"))]))
     path = put_table(tmp_path / "a.parquet", pa.array([[{"t": 36_000_000_000_001, "at": NANOSECONDS}], None, []], kind))
-    rows, warnings, _ = loaded(spark, path, contract("json"))
+    rows, warnings, _ = load_file(spark, path, contract("json"))
     assert rows == [('[{"t":"10:00:00","at":"2024-01-31T10:00:00.123456"}]',), (None,), ("[]",)]
     assert warnings == ("1 value of v have digits below microseconds, which were cut.",)
 
@@ -121,14 +121,14 @@ def test_values_are_read_alike_beside_a_column_that_spark_cannot_read(spark, tmp
     beside = table.append_column("t", pa.array([1] * len(values), pa.time64("us")))
     (tmp_path / "beside.parquet").write_bytes(written(beside))
     for name in ("plain", "beside"):
-        rows, _, _ = loaded(spark, tmp_path / f"{name}.parquet", contract(type_text))
+        rows, _, _ = load_file(spark, tmp_path / f"{name}.parquet", contract(type_text))
         assert [row[0] for row in rows] == expected, name
 
 
 def test_columns_in_an_encoding_that_spark_lacks_are_read(spark, tmp_path):
     encoding = {"use_dictionary": False, "column_encoding": {"v": "BYTE_STREAM_SPLIT"}}
     path = put_table(tmp_path / "a.parquet", pa.array([1.5, -2.25, 0.0]), **encoding)
-    assert loaded(spark, path, contract("float"))[0] == [(1.5,), (-2.25,), (0.0,)]
+    assert load_file(spark, path, contract("float"))[0] == [(1.5,), (-2.25,), (0.0,)]
 
 
 def test_compressions_that_spark_lacks_are_read(spark, tmp_path):
@@ -137,7 +137,7 @@ def test_compressions_that_spark_lacks_are_read(spark, tmp_path):
     (tmp_path / "brotli.parquet").write_bytes(written(table, compression="brotli"))
     (tmp_path / "raw.parquet").write_bytes(written(table, compression="lz4"))
     for name in ("former", "brotli", "raw"):
-        rows = loaded(spark, tmp_path / f"{name}.parquet", contract("string"))[0]
+        rows = load_file(spark, tmp_path / f"{name}.parquet", contract("string"))[0]
         assert rows == [("x" * 100,), ("y" * 100,), (None,)], name
 
 
@@ -145,17 +145,17 @@ def test_compressions_that_spark_lacks_are_read(spark, tmp_path):
 def test_geometries_and_unknown_logical_types_are_binary(spark, tmp_path, number):
     path = tmp_path / "a.parquet"
     path.write_bytes(with_logical_type([1, 2], "shape", [POINT, None], number))
-    assert str(sampled(path).columns[1].type) == "binary"
-    assert loaded(spark, path, contract("binary", "shape"))[0] == [(POINT,), (None,)]
-    rows, _, unknown = loaded(spark, path, (ID,))
+    assert str(sample_file(path).columns[1].type) == "binary"
+    assert load_file(spark, path, contract("binary", "shape"))[0] == [(POINT,), (None,)]
+    rows, _, unknown = load_file(spark, path, (ID,))
     assert (rows, unknown) == ([(), ()], [{"name": "shape", "type": "binary", "nullable_seen": True}])
 
 
 def test_decimals_in_byte_arrays_are_read(spark, tmp_path):
     path = tmp_path / "a.parquet"
     path.write_bytes(with_decimals_in_bytes([1, 2], "price", [150, -1]))
-    assert str(sampled(path).columns[1].type) == "decimal(4,2)"
-    assert loaded(spark, path, contract("decimal(4,2)", "price"))[0] == [(Decimal("1.50"),), (Decimal("-0.01"),)]
+    assert str(sample_file(path).columns[1].type) == "decimal(4,2)"
+    assert load_file(spark, path, contract("decimal(4,2)", "price"))[0] == [(Decimal("1.50"),), (Decimal("-0.01"),)]
 
 
 def test_parquet_uuids_are_read_as_text(spark, tmp_path):
@@ -164,19 +164,19 @@ def test_parquet_uuids_are_read_as_text(spark, tmp_path):
     table = pa.table([IDS[:1], pa.ExtensionArray.from_storage(pa.uuid(), storage)], schema=schema)
     (tmp_path / "a.parquet").write_bytes(written(table))
     expected = "00010203-0405-0607-0809-0a0b0c0d0e0f"
-    assert loaded(spark, tmp_path / "a.parquet", contract("uuid"))[0] == [(expected,)]
-    assert sampled(tmp_path / "a.parquet").values[1] == (expected,)
+    assert load_file(spark, tmp_path / "a.parquet", contract("uuid"))[0] == [(expected,)]
+    assert sample_file(tmp_path / "a.parquet").values[1] == (expected,)
 
 
 def test_unreadable_column_is_refused_only_if_the_contract_has_it(spark, tmp_path):
     values = pa.array([Decimal("1.5"), None], pa.decimal256(60, 2))
     path = put_table(tmp_path / "a.parquet", values)
-    rows, _, unknown = loaded(spark, path, (ID,))
+    rows, _, unknown = load_file(spark, path, (ID,))
     assert (rows, unknown) == ([(), ()], [{"name": "v"}])
     refusal = refused(spark, path, contract("decimal(38,2)"), format_name="parquet")
     assert (refusal.code, refusal.column) == ("UNREADABLE_COLUMN", "v")
     assert "60 digits" in refusal.message
-    assert "60 digits" in sampled(path).columns[1].problem
+    assert "60 digits" in sample_file(path).columns[1].problem
 
 
 def read_rows(spark, source) -> None:
@@ -197,12 +197,12 @@ def test_a_corrupt_page_of_another_column_does_not_stop_a_load(spark, tmp_path):
         place = content.index((22).to_bytes(8, "little"))
         path = tmp_path / "a.parquet"
         path.write_bytes(content[:place] + b"\x17" + content[place + 1 :])
-        assert loaded(spark, path, (ID,))[0] == [(), (), ()]
+        assert load_file(spark, path, (ID,))[0] == [(), (), ()]
         with pytest.raises(Refusal, match="CRC") as refusal:
             read_rows(spark, source_of(path, contract("bigint"), "parquet"))
         assert refusal.value.code == "UNREADABLE_FILE"
         with pytest.raises(Refusal, match="CRC"):
-            sampled(path)
+            sample_file(path)
 
 
 FAR = 3_000_000  # days after 1970: the year 10183
@@ -220,8 +220,8 @@ def test_years_outside_of_1_to_9999_are_refused(spark, tmp_path, day, beside):
     for name, type_text in (("v", "date"), ("v", "timestamp"), ("v", "string"), ("s", "json"), ("s.d", "date")):
         refusal = refused(spark, path, contract(type_text, name), format_name="parquet")
         assert (refusal.code, refusal.row, refusal.column) == ("VALUE_DOES_NOT_FIT", 2, name)
-    assert loaded(spark, path, (ID,))[0] == [(), (), ()]
-    problems = [column.problem for column in sampled(path).columns]
+    assert load_file(spark, path, (ID,))[0] == [(), (), ()]
+    problems = [column.problem for column in sample_file(path).columns]
     assert problems[1:3] == ["row 2 has a date outside of the years 1 to 9999"] * 2
 
 
@@ -237,7 +237,7 @@ def test_files_of_spark_and_of_pyarrow_form_a_single_delivery(spark, tmp_path):
     later = table.append_column("t", pa.array([1, None], pa.time64("us")))
     (tmp_path / "day" / "2.parquet").write_bytes(written(later))
     columns = (*contract("string"), DeliveredColumn("k-t", "t", "time"))
-    rows, _, _ = loaded(spark, tmp_path / "day", columns)
+    rows, _, _ = load_file(spark, tmp_path / "day", columns)
     assert rows == [("x", None), (None, "00:00:00.000001"), (None, None)]
     put_table(tmp_path / "day" / "3.parquet", pa.array([7], pa.int64()))
     refusal = refused(spark, tmp_path / "day", columns, format_name="parquet")
@@ -250,7 +250,7 @@ def test_files_read_by_tasks_whose_names_differ_in_case_are_united(spark, tmp_pa
         times = pa.array([1], pa.time64("us"))
         table = pa.table({key: pa.array([number], pa.int32()), name: [f"x{number}"], "t": times})
         (tmp_path / "day" / f"{number}.parquet").write_bytes(written(table))
-    assert loaded(spark, tmp_path / "day", contract("string"))[0] == [("x1",), ("x2",)]
+    assert load_file(spark, tmp_path / "day", contract("string"))[0] == [("x1",), ("x2",)]
 
 
 def test_refusal_in_a_file_read_by_a_task_has_the_row_number(spark, tmp_path):
@@ -264,12 +264,12 @@ def test_paths_lead_into_structs_of_a_file_read_by_a_task(spark, tmp_path):
     struct = pa.array([{"p": 1, "t": 1}, None], pa.struct([("p", pa.int32()), ("t", pa.time64("us"))]))
     path = put_table(tmp_path / "a.parquet", struct, "s")
     columns = (ID, DeliveredColumn("k-p", "s.p", "integer"), DeliveredColumn("k-t", "s.t", "time"))
-    assert loaded(spark, path, columns)[0] == [(1, "00:00:00.000001"), (None, None)]
+    assert load_file(spark, path, columns)[0] == [(1, "00:00:00.000001"), (None, None)]
 
 
 def test_names_with_quotes_and_dots_are_read_by_a_task(spark, tmp_path):
     path = put_table(tmp_path / "a.parquet", pa.array([1], pa.time64("us")), 'a.b "c"`')
-    assert loaded(spark, path, contract("time", 'a.b "c"`'))[0] == [("00:00:00.000001",)]
+    assert load_file(spark, path, contract("time", 'a.b "c"`'))[0] == [("00:00:00.000001",)]
 
 
 def test_discover_describes_a_file_read_by_a_task(spark, tmp_path):
@@ -286,13 +286,13 @@ def test_parquet_files_of_pandas_are_read(spark, tmp_path):
     frame = pandas.DataFrame({"id": pandas.array([1], "int32"), "v": pandas.to_datetime(["2024-01-31 10:00"])})
     frame.to_parquet(tmp_path / "a.parquet")
     assert pq.read_schema(tmp_path / "a.parquet").field("v").type.unit == "ns"
-    assert loaded(spark, tmp_path / "a.parquet", contract("timestamp"))[0] == [(dt.datetime(2024, 1, 31, 10),)]
+    assert load_file(spark, tmp_path / "a.parquet", contract("timestamp"))[0] == [(dt.datetime(2024, 1, 31, 10),)]
 
 
 def test_timestamps_inside_of_structs_keep_their_microseconds(spark, tmp_path):
     kind = pa.struct([("at", pa.timestamp("us", "UTC")), ("local", pa.list_(pa.timestamp("us")))])
     values = pa.array([{"at": AT, "local": [AT]}, {"at": AT.replace(microsecond=5000), "local": None}], kind)
-    rows, _, _ = loaded(spark, put_table(tmp_path / "a.parquet", values), contract("json"))
+    rows, _, _ = load_file(spark, put_table(tmp_path / "a.parquet", values), contract("json"))
     assert rows == [
         ('{"at":"2024-01-31T10:00:00.123456Z","local":["2024-01-31T10:00:00.123456"]}',),
         ('{"at":"2024-01-31T10:00:00.005Z"}',),

@@ -93,31 +93,34 @@ def test_avro_delivery_is_read_with_its_own_types(spark, tmp_path):
 UNDECODED = "SELECT 'a' id, 'x' name, 1 n UNION ALL SELECT 'b', CAST(X'61FF' AS STRING), 2"
 
 
-def stored(spark, path, kind, query):
+def write_with_spark(spark, path, kind, query):
     spark.sql(query).coalesce(1).write.format(kind).save(str(path))
     return path
 
 
 @pytest.mark.parametrize("kind", ["orc", "delta"])
 def test_text_that_is_not_utf_8_is_refused(spark, tmp_path, kind):
-    refusal = refused(spark, stored(spark, tmp_path / "day", kind, UNDECODED), TEXTS, kind)
+    refusal = refused(spark, write_with_spark(spark, tmp_path / "day", kind, UNDECODED), TEXTS, kind)
     assert (refusal.code, refusal.column, refusal.count) == ("WRONG_ENCODING", "name", 1)
 
 
 def test_key_that_is_not_utf_8_is_refused_also_if_keys_are_folded(spark, tmp_path):
-    path = stored(spark, tmp_path / "day", "orc", "SELECT CAST(X'C9FF' AS STRING) id, 'x' name, 1 n")
+    path = write_with_spark(spark, tmp_path / "day", "orc", "SELECT CAST(X'C9FF' AS STRING) id, 'x' name, 1 n")
     refusal = refused(spark, path, TEXTS, "orc", fold_keys="lower", trim_keys=True)
     assert (refusal.code, refusal.column) == ("WRONG_ENCODING", "id")
 
 
 def test_discovery_of_a_text_that_is_not_utf_8_is_refused(spark, tmp_path):
     with pytest.raises(Refusal) as raised:
-        discover(spark, str(stored(spark, tmp_path / "day", "orc", UNDECODED)), "orc")
+        discover(spark, str(write_with_spark(spark, tmp_path / "day", "orc", UNDECODED)), "orc")
     assert (raised.value.code, raised.value.column, raised.value.count) == ("WRONG_ENCODING", "name", 1)
 
 
 def test_row_with_a_text_that_is_not_utf_8_is_quarantined(spark, tmp_path):
-    path, rejected = stored(spark, tmp_path / "day", "parquet", UNDECODED.replace("'b'", "CAST(X'62FF' AS STRING)")), []
+    path, rejected = (
+        write_with_spark(spark, tmp_path / "day", "parquet", UNDECODED.replace("'b'", "CAST(X'62FF' AS STRING)")),
+        [],
+    )
     source = source_of(path, TEXTS, "parquet", faulty_rows="quarantine")
     delivery = read_delivery(spark, source, reject=lambda given: rejected.extend(tuples_of(given)) or len(rejected))
     assert [tuple(row) for row in delivery.frame.collect()] == [("a", "x", 1)]
@@ -360,8 +363,8 @@ def test_json_lines_keep_the_digits_of_a_value_inside_an_object(spark, put):
     delivery = read_delivery(spark, source_of(path, columns, "jsonl"))
     assert sorted(map(tuple, delivery.frame.collect()), key=str) == [("a", "12345678901234567890.10"), ("b", None)]
     delivery.release()
-    both = (*columns, DeliveredColumn("k-s", "s", "json"))
-    assert refused(spark, path, both, format_name="jsonl").code == "NO_SUCH_PATH"
+    columns_with_path = (*columns, DeliveredColumn("k-s", "s", "json"))
+    assert refused(spark, path, columns_with_path, format_name="jsonl").code == "NO_SUCH_PATH"
     path = put("b.jsonl", '{"id": "a", "s": {"p": 1}}\n{"id": "b", "s": 1}\n')
     refusal = refused(spark, path, columns, format_name="jsonl")
     assert (refusal.code, refusal.row) == ("BAD_JSON", 2)

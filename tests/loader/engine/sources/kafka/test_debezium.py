@@ -27,7 +27,7 @@ PAGE = Path(__file__).parents[5] / "docs/use/debezium.md"
 EVENTS = {"id": "integer", "v": "string", "_op": "string", "_sequence": "bigint"}
 
 
-def arrived(spark, monkeypatch, cases: list[Case]) -> list[str | None]:
+def read_values(spark, monkeypatch, cases: list[Case]) -> list[str | None]:
     """Return the values of one event that has a column for each case; the cases have the same options."""
     columns = range(len(cases))
     options = dict(cases[0].options)
@@ -51,9 +51,9 @@ def arrived(spark, monkeypatch, cases: list[Case]) -> list[str | None]:
 @pytest.mark.parametrize("cases", [WITH_SCHEMA, WITHOUT_SCHEMA], ids=["with schema", "without schema"])
 def test_debezium_values_are_read_as_the_table_of_types_shows(spark, monkeypatch, cases):
     of_options = [list(group) for _, group in groupby(cases, key=lambda case: case.options)]
-    texts = [text for group in of_options for text in arrived(spark, monkeypatch, group)]
-    shown = [(case.line, text) for case, text in zip(cases, texts, strict=True)]
-    assert shown == [(case.line, case.arrives) for case in cases]
+    texts = [text for group in of_options for text in read_values(spark, monkeypatch, group)]
+    lines = [(case.line, text) for case, text in zip(cases, texts, strict=True)]
+    assert lines == [(case.line, case.arrives) for case in cases]
 
 
 def test_documentation_contains_the_table_of_debezium_types():

@@ -1,6 +1,6 @@
 """Loads of topics from a real broker: change events of Debezium and JSON objects, to raw and history.
 
-Which offsets a run reads is decided without a broker (tests/loader/domain/sources/test_message_feeds.py).
+The selection of offsets is tested without a broker (tests/loader/domain/sources/test_message_feeds.py).
 """
 
 import json
@@ -30,12 +30,12 @@ def items(spark, tmp_path, broker) -> Topic:
     return Topic(spark, tmp_path, address=broker.address, topic=broker.create("items", 2))
 
 
-def sent(op: str, id_: int, v: str | None, lsn: int, **more: Any) -> tuple[dict, dict]:
+def message_of(op: str, id_: int, v: str | None, lsn: int, **more: Any) -> tuple[dict, dict]:
     return {"id": id_}, event(op, {"id": id_, "v": v}, lsn, **more)
 
 
 def test_events_in_any_order_give_the_history_of_the_reference(items, broker):
-    """Keys are in one partition each; events come late, twice, with and without their schema, and with tombstones."""
+    """Send each key to one partition; events come late, twice, with and without their schema, and with tombstones."""
     chance = random.Random(4)
     reference = ReferenceEngine(
         {"keys": ["id"], "columns": {"id": "integer", "v": "string", "_sequence": "bigint"}, "policy": CDC}
@@ -49,7 +49,7 @@ def test_events_in_any_order_give_the_history_of_the_reference(items, broker):
         delivered = events[run * 40 : run * 40 + 40]
         delivered += chance.sample(events[: run * 40 + 40], 10)
         for op, id_, v, lsn in delivered:
-            messages = [sent(op, id_, v, lsn, schema=lsn % 3 > 0)]
+            messages = [message_of(op, id_, v, lsn, schema=lsn % 3 > 0)]
             broker.send(items.topic, [*messages, *([({"id": id_}, None)] if op == "d" else [])], partition=id_ % 2)
         names = {"c": "I", "r": "I", "u": "U", "d": "D"}
         rows = [{"id": id_, "v": v, "_sequence": lsn, "_op": names[op]} for op, id_, v, lsn in delivered]
@@ -71,9 +71,9 @@ def test_events_in_any_order_give_the_history_of_the_reference(items, broker):
     ["reading and checking", "writing raw", "comparing", "writing rawcore", "writing history"],
 )
 def test_a_run_that_died_is_repeated_and_no_message_is_loaded_twice(items, broker, monkeypatch, phase):
-    broker.send(items.topic, [sent("c", 1, "a", 1)])
+    broker.send(items.topic, [message_of("c", 1, "a", 1)])
     items.run("r1", 0)
-    broker.send(items.topic, [sent("u", 1, "b", 2)])
+    broker.send(items.topic, [message_of("u", 1, "b", 2)])
     items.sequence += 1
     manifest = items.manifest(at=DAY[1], run_id="r2")
     with monkeypatch.context() as broken:
@@ -81,7 +81,7 @@ def test_a_run_that_died_is_repeated_and_no_message_is_loaded_twice(items, broke
         with pytest.raises((RuntimeError, ValueError)):
             items.repeat(manifest)
     assert items.repeat(replace(manifest, attempt=2))[0] == "succeeded"
-    broker.send(items.topic, [sent("u", 1, "c", 3)])
+    broker.send(items.topic, [message_of("u", 1, "c", 3)])
     assert items.run("r3", 2)[0] == "succeeded"
     assert items.raw() == [(0, 0, "r1"), (0, 1, "r2"), (0, 2, "r3")]
     assert items.short() == [(1, "a", "1", "2"), (1, "b", "2", "3"), (1, "c", "3", None)]
@@ -101,14 +101,14 @@ def dying_at(phase: str) -> Callable[..., None]:
 
 
 def test_next_run_loads_messages_of_a_run_that_failed_before_the_history(items, broker, monkeypatch):
-    broker.send(items.topic, [sent("c", 1, "a", 1)])
+    broker.send(items.topic, [message_of("c", 1, "a", 1)])
     items.prepare()
     items.sequence += 1
     with monkeypatch.context() as broken:
         broken.setattr(load, "load_rawcore", lambda *_: (_ for _ in ()).throw(RuntimeError("killed")))
         assert items.repeat(items.manifest(at=DAY[0], run_id="r1"))[0] == "failed"
     items.sequence -= 1
-    broker.send(items.topic, [sent("u", 1, "b", 2)])
+    broker.send(items.topic, [message_of("u", 1, "b", 2)])
     assert items.run("r2", 1)[0] == "succeeded"
     assert items.raw() == [(0, 0, "r2"), (0, 1, "r2")]
     assert items.short() == [(1, "a", "1", "2"), (1, "b", "2", None)]
@@ -134,7 +134,7 @@ def test_next_run_loads_messages_of_a_run_that_failed_before_the_history(items, 
     ],
 )
 def test_a_wrong_message_refuses_the_delivery_with_partition_and_offset(items, broker, message, code):
-    broker.send(items.topic, [sent("c", 1, "a", 1), (None, message)], partition=1)
+    broker.send(items.topic, [message_of("c", 1, "a", 1), (None, message)], partition=1)
     items.prepare()
     error = items.refused("r1", 0)
     assert (error["code"], error["count"], error["row"]) == (code, 1, 1), error
@@ -149,7 +149,7 @@ def test_a_column_that_no_event_has_refuses_the_delivery(items, broker):
 
 
 def test_a_delete_needs_only_the_key(items, broker):
-    broker.send(items.topic, [sent("c", 1, "a", 1), ({"id": 1}, event("d", {"id": 1}, 2))])
+    broker.send(items.topic, [message_of("c", 1, "a", 1), ({"id": 1}, event("d", {"id": 1}, 2))])
     assert items.run("r1", 0)[0] == "succeeded"
     assert items.short() == [(1, "a", "1", "2")]
 
@@ -157,7 +157,7 @@ def test_a_delete_needs_only_the_key(items, broker):
 def test_truncates_are_skipped_with_a_warning_if_declared(items, broker):
     items.options |= {"truncates": "skip"}
     truncate = {"op": "t", "before": None, "after": None, "source": {"lsn": 2}}
-    broker.send(items.topic, [sent("c", 1, "a", 1), (None, truncate)])
+    broker.send(items.topic, [message_of("c", 1, "a", 1), (None, truncate)])
     status, raw, _ = items.run("r1", 0)
     assert (status, raw["warnings"]) == ("succeeded", ["Skipped 1 message of a truncated table."])
 
@@ -168,9 +168,9 @@ def test_a_column_outside_the_contract_is_drift(items, broker):
 
 
 def test_expired_messages_refuse_the_run_unless_they_may_be_skipped(items, broker):
-    broker.send(items.topic, [sent("c", 1, "a", 1)])
+    broker.send(items.topic, [message_of("c", 1, "a", 1)])
     items.run("r1", 0)
-    broker.send(items.topic, [sent("u", 1, f"v{lsn}", lsn) for lsn in range(2, 6)])
+    broker.send(items.topic, [message_of("u", 1, f"v{lsn}", lsn) for lsn in range(2, 6)])
     broker.expire(items.topic, 3)
     assert items.refused("r2", 1)["code"] == "OFFSETS_EXPIRED"
     items.options |= {"lost_offsets": "earliest"}
@@ -180,15 +180,15 @@ def test_expired_messages_refuse_the_run_unless_they_may_be_skipped(items, broke
 
 
 def test_a_new_partition_is_read_from_its_start_and_a_new_topic_is_refused(items, broker):
-    broker.send(items.topic, [sent("c", 1, "a", 1)])
+    broker.send(items.topic, [message_of("c", 1, "a", 1)])
     items.run("r1", 0)
     broker.grow(items.topic, 3)
-    broker.send(items.topic, [sent("c", 2, "b", 2)], partition=2)
+    broker.send(items.topic, [message_of("c", 2, "b", 2)], partition=2)
     items.run("r2", 1)
     assert items.raw() == [(0, 0, "r1"), (2, 0, "r2")]
     broker.delete(items.topic)
     broker.create_again(items.topic, 3)
-    broker.send(items.topic, [sent("c", 3, "c", 3)])
+    broker.send(items.topic, [message_of("c", 3, "c", 3)])
     assert items.refused("r3", 2)["code"] == "TOPIC_REPLACED"
     items.options |= {"lost_offsets": "earliest"}
     message = f"{items.topic} was deleted and created again: it is read from its earliest message on."
@@ -200,9 +200,9 @@ def test_a_new_partition_is_read_from_its_start_and_a_new_topic_is_refused(items
 def test_topic_that_is_deleted_during_a_load_is_loaded_whole_or_not_at_all(items, broker, monkeypatch, tmp_path, phase):
     """DuckDB reads raw and history afterwards."""
     first, second = range(1, 41), range(41, 3_041)
-    broker.send(items.topic, [sent("c", key, f"v{key}", key) for key in first])
+    broker.send(items.topic, [message_of("c", key, f"v{key}", key) for key in first])
     assert items.run("r1", 0)[0] == "succeeded"
-    broker.send(items.topic, [sent("c", key, f"v{key}", key) for key in second])
+    broker.send(items.topic, [message_of("c", key, f"v{key}", key) for key in second])
 
     monkeypatch.setattr(Topic, "_record", calling_at(phase, lambda: broker.delete(items.topic)))
     status, raw, rawcore = items.run("r2", 1)
@@ -214,7 +214,7 @@ def test_topic_that_is_deleted_during_a_load_is_loaded_whole_or_not_at_all(items
     check_messages(items, tmp_path / "tables.json", range(1, 3_041) if whole else first)
 
     broker.create_again(items.topic, 2)
-    broker.send(items.topic, [sent("c", 9_999, "later", 9_999)])
+    broker.send(items.topic, [message_of("c", 9_999, "later", 9_999)])
     assert items.refused("r3", 2)["code"] == "TOPIC_REPLACED"
 
 
@@ -232,7 +232,7 @@ def calling_at(phase: str, action: Callable[[], None]) -> Callable[..., None]:
 
 
 def check_messages(items: Topic, listed: Path, keys: range) -> None:
-    """Check raw and the open versions of the history by what DuckDB reads."""
+    """Compare raw and the open versions of the history with the messages, by DuckDB."""
     tables = {"raw": items.table(raw_table(items.raw_state)), "history": items.table(items.history_spec)}
     listed.write_text(json.dumps({name: table.location for name, table in tables.items()}))
     answer = answered(readers_python(), "read_tables.py", listed)["DuckDB"]
@@ -243,8 +243,8 @@ def check_messages(items: Topic, listed: Path, keys: range) -> None:
 
 
 def test_only_committed_messages_are_read(items, broker):
-    _, aborted = sent("c", 1, "aborted", 1)
-    _, committed = sent("c", 1, "committed", 2)
+    _, aborted = message_of("c", 1, "aborted", 1)
+    _, committed = message_of("c", 1, "committed", 2)
     with broker.transaction(items.topic, aborted, commit=False):
         pass
     with broker.transaction(items.topic, committed):
@@ -292,12 +292,17 @@ def test_days_and_microseconds_of_debezium_become_dates_and_timestamps(items, br
 
 @pytest.mark.nightly
 def test_a_change_that_follows_a_snapshot_row_is_current_in_one_load_and_in_the_next(items, broker):
-    broker.send(items.topic, [sent("r", 1, "old", 200), sent("r", 2, "old", 200), sent("u", 1, "new", 150)])
+    broker.send(
+        items.topic, [message_of("r", 1, "old", 200), message_of("r", 2, "old", 200), message_of("u", 1, "new", 150)]
+    )
     assert items.run("r1", 0)[0] == "succeeded"
     assert items.short() == [(1, "new", "150", None), (1, "old", "149", "150"), (2, "old", "200", None)]
-    broker.send(items.topic, [sent("u", 2, "new", 160)])
+    broker.send(items.topic, [message_of("u", 2, "new", 160)])
     assert items.run("r2", 1)[0] == "succeeded"
-    broker.send(items.topic, [sent("u", 2, "newer", 170), sent("u", 2, "newest", 300), sent("r", 1, "again", 310)])
+    broker.send(
+        items.topic,
+        [message_of("u", 2, "newer", 170), message_of("u", 2, "newest", 300), message_of("r", 1, "again", 310)],
+    )
     assert items.run("r3", 2)[0] == "succeeded"
     current = {row["id"]: row["v"] for row in items.table(items.rawcore_spec).frame().collect()}
     assert current == {1: "again", 2: "newest"}
@@ -309,7 +314,7 @@ def test_a_change_that_follows_a_snapshot_row_is_current_in_one_load_and_in_the_
 )
 def test_a_placeholder_in_the_form_of_the_column_refuses_the_delivery(items, broker, v):
     items.prepare()
-    broker.send(items.topic, [sent("r", 1, "a", 1), (None, event("u", {"id": 1, "v": v}, 2))])
+    broker.send(items.topic, [message_of("r", 1, "a", 1), (None, event("u", {"id": 1, "v": v}, 2))])
     assert items.refused("r1", 0)["code"] == "UNAVAILABLE_VALUE"
 
 
@@ -317,6 +322,6 @@ def test_events_without_a_log_position_are_ordered_by_time_and_offset(items, bro
     items.options |= {"sequence": "time"}
     at = 1_700_000_000_000
     messages = [("c", "a", at), ("u", "later", at + 1), ("u", "b", at), ("u", "c", at)]
-    broker.send(items.topic, [sent(op, 1, v, number, at=time) for number, (op, v, time) in enumerate(messages)])
+    broker.send(items.topic, [message_of(op, 1, v, number, at=time) for number, (op, v, time) in enumerate(messages)])
     assert items.run("r1", 0)[0] == "succeeded"
     assert [v for _, v, *_ in sorted(items.versions(), key=lambda row: int(row[2]))] == ["a", "b", "c", "later"]
