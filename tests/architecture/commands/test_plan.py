@@ -131,5 +131,5 @@ def test_missing_state_file_ends_with_4(files, capsys: pytest.CaptureFixture) ->
 
 
 def test_plan_of_two_state_files_runs_no_query(files) -> None:
-    """Not marked for the database, so any query would fail here."""
+    """Fail on any query, because the test is not marked for the database."""
     assert run(*files(RENAMED)) == 0
