@@ -14,7 +14,7 @@ from architecture.services.executions import claim_execution
 from architecture.services.leases import Holder, break_lease, release_leases, take_leases
 from elevata.audit.models import ChangeLogEntry
 from metadata.models import TargetDataset
-from tests.architecture.executions import at_once
+from tests.architecture.executions import run_concurrently
 from tests.architecture.services.test_reports import rename
 
 pytestmark = pytest.mark.django_db
@@ -120,7 +120,7 @@ def test_concurrent_requests_grant_a_lease_to_one_holder():
             return False
         return True
 
-    assert sum(at_once(*(lambda n=n: attempt(n) for n in range(6)))) == 1
+    assert sum(run_concurrently(*(lambda n=n: attempt(n) for n in range(6)))) == 1
 
 
 # --- environments with the same warehouse ----------------------------------------------------------

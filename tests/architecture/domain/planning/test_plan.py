@@ -16,7 +16,16 @@ from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import ArchitectureState
 from metadata.domain.naming import history_name
 from metadata.domain.state import DatasetState
-from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, codes, column, dataset, report, said, state
+from tests.architecture.states import (
+    EVERYTHING_ALLOWED,
+    carried_out,
+    codes,
+    column,
+    dataset,
+    descriptions,
+    report,
+    state,
+)
 
 TYPES = ("string", "string(20)", "string(50)", "integer", "bigint", "decimal(10,2)", "decimal(12,4)", "float", "date")
 TYPES += ("timestamp", "boolean", "uuid")
@@ -80,7 +89,7 @@ def test_executed_report_leaves_only_operations_on_tables_set_aside(before, afte
     reached = carried_out(before, after, first)
     second = report(reached, after, EVERYTHING_ALLOWED)
     assert {operation.dataset for operation in second.operations} <= put_off(first, after)
-    assert said(report(carried_out(reached, after, second), after, EVERYTHING_ALLOWED)) == []
+    assert descriptions(report(carried_out(reached, after, second), after, EVERYTHING_ALLOWED)) == []
 
 
 def put_off(first: ChangeReport, after: ArchitectureState) -> set[str]:
@@ -171,7 +180,7 @@ def test_report_of_a_state_against_itself_has_no_changes(one) -> None:
 def test_a_rename_waits_for_the_one_that_frees_its_name() -> None:
     before = dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c"))
     after = dataset("d1", "", column("k1", "b"), column("k2", "c"), column("k3", "d"))
-    assert said(report(state(before), state(after))) == [
+    assert descriptions(report(state(before), state(after))) == [
         "rename_column rawcore.rc_d1: c → d",
         "rename_column rawcore.rc_d1: b → c",
         "rename_column rawcore.rc_d1: a → b",
@@ -181,7 +190,7 @@ def test_a_rename_waits_for_the_one_that_frees_its_name() -> None:
 def test_a_column_in_the_way_is_dropped_first_and_any_other_last() -> None:
     before = dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c"))
     after = dataset("d1", "", column("k1", "b"), column("k4", "new", "date"))
-    assert said(report(state(before), state(after), EVERYTHING_ALLOWED)) == [
+    assert descriptions(report(state(before), state(after), EVERYTHING_ALLOWED)) == [
         "drop_column rawcore.rc_d1: b",
         "rename_column rawcore.rc_d1: a → b",
         "add_column rawcore.rc_d1: new",
@@ -204,14 +213,14 @@ def test_input_is_created_before_its_reader() -> None:
     upstream = dataset("d9", "z_first", schema="serving")
     reader = dataset("d1", "a_second", schema="serving", inputs=("d9",))
     change_report = report(state(), state(reader, upstream))
-    assert said(change_report) == ["create_table serving.z_first", "create_table serving.a_second"]
+    assert descriptions(change_report) == ["create_table serving.z_first", "create_table serving.a_second"]
 
 
 def test_reader_is_dropped_before_its_input() -> None:
     upstream = dataset("d9", "z_read", schema="serving")
     reader = dataset("d1", "a_reader", schema="serving", inputs=("d9",))
     change_report = report(state(reader, upstream), state())
-    assert said(change_report) == ["drop_table serving.a_reader", "drop_table serving.z_read"]
+    assert descriptions(change_report) == ["drop_table serving.a_reader", "drop_table serving.z_read"]
 
 
 def test_datasets_that_read_each_other_are_planned() -> None:
@@ -281,7 +290,7 @@ def test_a_blocked_history_policy_keeps_history_columns_retired() -> None:
 @pytest.mark.parametrize("name", ["select", "n" * 200, "Größe", "a`b", "with space", string.punctuation])
 def test_any_column_name_is_planned(name: str) -> None:
     before, after = dataset("d1", "", column("k1", "a")), dataset("d1", "", column("k1", name))
-    assert said(report(state(before), state(after))) == [f"rename_column rawcore.rc_d1: a → {name}"]
+    assert descriptions(report(state(before), state(after))) == [f"rename_column rawcore.rc_d1: a → {name}"]
 
 
 # --- each possible when its turn comes -------------------------------------------------------

@@ -20,7 +20,18 @@ from architecture.domain.steps.step import (
     WIDEN_COLUMN,
     steps_done,
 )
-from tests.architecture.tables import after, column, key, names_of, observed, operation, ops, report_on, seen, table
+from tests.architecture.tables import (
+    after,
+    column,
+    key,
+    names_of,
+    observed,
+    observed_table,
+    operation,
+    ops,
+    report_on,
+    table,
+)
 
 # --- columns ---------------------------------------------------------------------------------
 
@@ -171,9 +182,9 @@ def test_tables_are_dropped_before_others_are_created_under_their_names():
 
 def test_a_dropped_table_counts_as_absent():
     spec = table("t", column("x"))
-    (step,) = plan_steps([spec], {spec.key: replace(seen(spec), dropped=True)})
+    (step,) = plan_steps([spec], {spec.key: replace(observed_table(spec), dropped=True)})
     assert step.op == CREATE_TABLE
-    assert steps_done([step], replace(seen(spec), dropped=True)) == 0
+    assert steps_done([step], replace(observed_table(spec), dropped=True)) == 0
     assert statement_text(step, "/w").startswith("-- the dropped table's files are kept in .dropped\nCREATE TABLE")
 
 

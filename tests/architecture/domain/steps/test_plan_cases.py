@@ -20,7 +20,7 @@ from metadata.domain.state import TECHNICAL, DatasetState
 from tests.architecture.domain.planning.test_cases import CASES
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
 from tests.architecture.tables import after as run
-from tests.architecture.tables import seen
+from tests.architecture.tables import observed_table
 
 
 def with_real_keys(document: Any) -> Any:
@@ -70,7 +70,7 @@ def tables(state: ArchitectureState) -> tuple[TableSpec, ...]:
 def observed(state: ArchitectureState) -> dict[str, ObservedTable]:
     """The tables that a state's datasets have; retired ones have theirs still."""
     there = (replace(dataset, active=True) for dataset in state.datasets)
-    return {table.key: seen(table) for dataset in there for table in tables_of(with_retired(dataset))}
+    return {table.key: observed_table(table) for dataset in there for table in tables_of(with_retired(dataset))}
 
 
 def with_retired(dataset: DatasetState) -> DatasetState:

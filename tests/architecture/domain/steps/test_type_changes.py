@@ -15,7 +15,7 @@ from tests.architecture.domain.steps.test_acceptance_steps import both, one
 from tests.architecture.domain.steps.test_plan_cases import observed, report, tables
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, inverses
 from tests.architecture.tables import after as run
-from tests.architecture.tables import column, key, names_of, operation, seen, table
+from tests.architecture.tables import column, key, names_of, observed_table, operation, table
 
 # --- text that becomes a checked format ---------------------------------------------------------
 
@@ -25,7 +25,7 @@ PLAIN = table("t", column("id", "integer"), column("v"))
 def looking(to: str = "uuid") -> tuple[tuple[Step, ...], dict[str, ObservedTable]]:
     """The steps that make the text ``v`` a uuid and call it ``w``, and the table they are for."""
     wanted = replace(PLAIN, columns=(PLAIN.columns[0], column("w", to, of="v")))
-    there = {PLAIN.key: seen(PLAIN)}
+    there = {PLAIN.key: observed_table(PLAIN)}
     asked = [
         operation("rename_column", PLAIN, column("v"), from_="v", to="w"),
         operation("retype_column", PLAIN, column("v"), from_="string", to=to),
@@ -119,7 +119,7 @@ def test_rebuild_matches_its_columns_by_key_or_by_name() -> None:
         operation("rename_column", DATED, column("b", "date"), from_="b", to="c"),
         operation("rebuild_table", DATED, columns=changes, column="a, b"),
     ]
-    there = {DATED.key: seen(DATED)}
+    there = {DATED.key: observed_table(DATED)}
     steps = plan_steps([WANTED], there, asked)
     assert [[column.name for column in step.retyped] for step in steps if step.op == REBUILD_TABLE] == [["a", "b"]]
     assert names_of(run(steps, there), WANTED) == {column.key: column.name for column in WANTED.columns}
@@ -129,6 +129,6 @@ def test_widened_column_with_another_key_is_stamped_first() -> None:
     old = table("t", column("v", "integer", of="old v"), kind="history")
     new = table("t", column("v", "bigint"), kind="history")
     asked = [operation("widen_column", old, column("v"), from_="integer", to="bigint", side=HISTORY)]
-    steps = plan_steps([new], {old.key: seen(old)}, asked)
+    steps = plan_steps([new], {old.key: observed_table(old)}, asked)
     assert [step.op for step in steps] == [STAMP_KEYS, WIDEN_COLUMN]
-    assert names_of(run(steps, {old.key: seen(old)}), new) == {key("column", "v"): "v"}
+    assert names_of(run(steps, {old.key: observed_table(old)}), new) == {key("column", "v"): "v"}
