@@ -1,4 +1,4 @@
-"""Steps of operations, their statements, the progress that a table shows, and their inverses."""
+"""Steps of operations: statements, progress that a table shows, and inverses."""
 
 from dataclasses import replace
 
@@ -65,10 +65,10 @@ def test_a_blocked_operation_has_no_steps():
 
 
 def test_steps_for_a_table_described_under_another_key_are_refused():
-    there = table("t", column("x"))
+    current = table("t", column("x"))
     described = table("t", column("x"), column("y"), of="another")
     with pytest.raises(StepProblem) as refused:
-        plan_steps([described], observed(there), [operation("add_column", there, column("y"))])
+        plan_steps([described], observed(current), [operation("add_column", current, column("y"))])
     assert refused.value.code == "KEY_MOVED"
 
 
@@ -78,15 +78,15 @@ def test_wider_history_or_event_log_needs_no_step(kind):
     assert plan_steps([replace(before, columns=(column("a", "integer"),))], observed(before)) == ()
 
 
-# --- where a table stands --------------------------------------------------------------------
+# --- progress of a table ---------------------------------------------------------------------
 
 
 def test_table_changed_by_hand_matches_no_step():
     before, wanted = table("t", column("a")), table("t", column("b", of="a"))
     steps = plan_steps([wanted], observed(before), report_on(before, wanted))
-    moved = observed_table(table("t", column("a"), column("by_hand")))
+    changed = observed_table(table("t", column("a"), column("by_hand")))
     with pytest.raises(StepProblem, match="has by_hand string") as raised:
-        steps_done(steps, moved)
+        steps_done(steps, changed)
     assert raised.value.code == "TABLE_MOVED"
 
 
