@@ -1,4 +1,4 @@
-"""Entries that approvals depend on: retention leaves them until what they changed was carried out."""
+"""Change-log entries that approvals depend on: retention keeps them until their changes are executed."""
 
 import pytest
 
