@@ -1,4 +1,4 @@
-"""Asked for twice at the same moment, or claimed by several workers: an execution runs once."""
+"""Concurrent requests and claims: an execution is created once and runs once."""
 
 import pytest
 
@@ -14,9 +14,9 @@ def test_concurrent_requests_create_one_execution():
     world = make_world()
     customers(world.author)
     preview = world.previewed()
-    asked = run_concurrently(*(lambda: ask(world, preview.report) for _ in range(4)))
-    assert len({answer.execution.pk for answer in asked}) == 1
-    assert sorted(answer.requested for answer in asked) == [False, False, False, True]
+    answers = run_concurrently(*(lambda: ask(world, preview.report) for _ in range(4)))
+    assert len({answer.execution.pk for answer in answers}) == 1
+    assert sorted(answer.requested for answer in answers) == [False, False, False, True]
     assert Execution.objects.count() == 1
 
 
