@@ -1,4 +1,4 @@
-"""Users with a permission at a place: the same as ``may`` decides, with their reasons."""
+"""Users with a permission at a place: they agree with ``may`` and have reasons."""
 
 import itertools
 
@@ -22,7 +22,7 @@ PLACES = [
     Place(schemas=frozenset({SALES})),
     Place("dev", frozenset({SALES})),
     Place("prod", frozenset({SALES, FINANCE})),
-    # A schema that is not described has no layer.
+    # An unknown schema has no layer.
     Place(schemas=frozenset({("gone", "")})),
 ]
 

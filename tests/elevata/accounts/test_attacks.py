@@ -1,4 +1,4 @@
-"""Attacks on sign-in, forms and tokens; none of them succeeds."""
+"""Attacks on sign-in, forms and tokens, all of which are refused."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -18,7 +18,7 @@ from tests.elevata.web.test_routes import Addresses, addresses, controlled  # no
 pytestmark = pytest.mark.django_db
 
 PASSWORD = "analytical engine"
-# Questions are sent and change nothing.
+# Warehouse queries are sent by POST and change nothing.
 ASKING = {"api-read-list", "api-history-check-list", "api-query-list"}
 
 
@@ -173,7 +173,7 @@ def test_only_warehouse_queries_accept_read_only_tokens_beyond_get():
 
 
 def test_every_endpoint_uses_the_default_authentication():
-    """A resource with an authentication of its own could let a token past its scope."""
+    """Check that no resource has an authentication of its own, which could ignore the scope of a token."""
     usual = api_settings.DEFAULT_AUTHENTICATION_CLASSES
     views = {name: getattr(pattern.callback, "cls", object) for name, pattern in patterns().items()}
     own = {name for name, view in views.items() if getattr(view, "authentication_classes", usual) != usual}

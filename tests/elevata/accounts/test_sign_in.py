@@ -1,4 +1,4 @@
-"""Sign-in, sign-out, and a session that ends under somebody's hands."""
+"""Sign-in, sign-out, and requests after the end of a session."""
 
 import pytest
 from django.contrib.auth.models import User

@@ -98,7 +98,7 @@ def test_sync_roles_keeps_permissions_of_other_apps() -> None:
     assert group.permissions.filter(codename="start_load").exists()
 
 
-# --- people --------------------------------------------------------------------------------------
+# --- users ---------------------------------------------------------------------------------------
 
 
 def test_create_user_sets_the_given_password() -> None:
@@ -233,11 +233,11 @@ def test_create_token_refuses_an_inactive_user() -> None:
 def test_revoked_tokens_are_refused_and_others_are_not() -> None:
     user = person("viewer")
     _, lost = create_token(user=user, name="laptop")
-    _, kept = create_token(user=user, name="server")
+    _, valid = create_token(user=user, name="server")
     assert revoke_tokens(user=user, name="laptop") == 1
     with pytest.raises(MetadataError):
         authenticate_token(lost)
-    assert authenticate_token(kept).name == "server"
+    assert authenticate_token(valid).name == "server"
 
 
 def test_revoke_tokens_revokes_all_tokens_of_a_user() -> None:
