@@ -1,4 +1,4 @@
-"""The read-only API: what it answers, filters, paging, errors, how many queries, its own description."""
+"""Read-only API: fields, filters, paging, errors and number of queries."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def names(client: Client, path: str, name: str = "name") -> list[str]:
     return [row[name] for row in get(client, path)["results"]]
 
 
-# --- who, how --------------------------------------------------------------------------------
+# --- access ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["", *(f"{name}/" for name in LISTS), "schema/"])
@@ -318,7 +318,7 @@ def test_run_events_continue_after_a_line(reader: Client, warehouse: TargetDatas
 
 # --- queries, description --------------------------------------------------------------------------
 
-# Session, person and what their roles let them do, then what the answer needs.
+# Session, user and permissions, then the queries of the response.
 BASELINE = {
     "systems/": 6,
     "source-datasets/": 6,
