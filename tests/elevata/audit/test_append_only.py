@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 
 
 def entry(**values: object) -> ChangeLogEntry:
-    given = {"at": timezone.now(), "actor": "ada", "actor_kind": "person", "action": "changed", "changes": "{}"}
-    return ChangeLogEntry.objects.create(**given | values)
+    fields = {"at": timezone.now(), "actor": "ada", "actor_kind": "person", "action": "changed", "changes": "{}"}
+    return ChangeLogEntry.objects.create(**fields | values)
 
 
 def link() -> ChainLink:
-    given = {"sequence": 1, "kind": "x", "subject_id": 1, "digest": "", "previous": "", "hash": ""}
-    return ChainLink.objects.create(**given, sealed_at=timezone.now())
+    fields = {"sequence": 1, "kind": "x", "subject_id": 1, "digest": "", "previous": "", "hash": ""}
+    return ChainLink.objects.create(**fields, sealed_at=timezone.now())
 
 
 def triggers() -> dict[str, set[str]]:
