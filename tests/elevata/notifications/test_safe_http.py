@@ -70,22 +70,22 @@ def receiver(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[Recei
 @pytest.fixture
 def resolves(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Return a function that sets the addresses of successive name lookups and returns the names looked up."""
-    asked: list[str] = []
+    names: list[str] = []
 
-    def lead(*answers: list[str]) -> list[str]:
-        left = list(answers)
+    def resolve_to(*answers: list[str]) -> list[str]:
+        remaining = list(answers)
 
         def getaddrinfo(host: str, port: int, *_: object, **__: object) -> list:
             if host[0].isdigit():
                 return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
-            asked.append(host)
-            addresses = left.pop(0) if len(left) > 1 else left[0]
+            names.append(host)
+            addresses = remaining.pop(0) if len(remaining) > 1 else remaining[0]
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
 
         monkeypatch.setattr(safe_http.socket, "getaddrinfo", getaddrinfo)
-        return asked
+        return names
 
-    return lead
+    return resolve_to
 
 
 def test_post_sends_body_and_headers_to_the_url(resolves: Callable):
