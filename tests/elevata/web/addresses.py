@@ -1,4 +1,4 @@
-"""Addresses of all routes, filled with things that exist."""
+"""Addresses of all routes, filled with existing objects."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,10 +34,10 @@ from tests.metadata.contracts import sales_mart
 
 
 class Addresses(dict):
-    """The address of every route, filled with things that exist; what takes time is made when it is needed.
+    """Address of every route, filled with objects that are created on first use.
 
-    ``controlled`` returns the preview of an open report. ``given`` are parameters of addresses by value, in place of
-    those that would be made.
+    ``controlled`` returns the preview of an open report. ``given`` are parameters of addresses by value, which replace
+    created ones.
     """
 
     def __init__(

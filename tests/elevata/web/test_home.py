@@ -1,4 +1,4 @@
-"""Home: what is there, what goes on, what needs a look; what takes a moment follows the page."""
+"""Home page: metadata, running work, failures, and numbers that are loaded after the page."""
 
 import re
 from uuid import uuid4
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept() -> None:
+def clear_cache() -> None:
     cache.clear()
 
 
@@ -223,6 +223,6 @@ def test_drift_counts_are_cached_while_states_are_unchanged(
     world.warehouse.show()
     environment = current_environment()
     loads.drift_glance(environment)
-    # Both sides' newest times, nothing else.
+    # Only the newest times of both states.
     with django_assert_num_queries(2):
         loads.drift_glance(environment)
