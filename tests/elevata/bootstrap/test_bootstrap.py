@@ -17,47 +17,47 @@ from elevata.bootstrap.places import ROOT
 
 
 class TestStamps:
-    def once(self, folder, inputs, *, results=()):
+    def run_once(self, folder, inputs, *, results=()):
         return stamps.once("x", inputs, lambda: "made", results=results, folder=folder)
 
     def test_stamp_is_readable_by_its_owner_only(self, tmp_path):
         usual = os.umask(0o022)
         try:
-            self.once(tmp_path, "a")
+            self.run_once(tmp_path, "a")
         finally:
             os.umask(usual)
         assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600
 
     def test_a_step_is_done_once(self, tmp_path):
-        assert [self.once(tmp_path, "a"), self.once(tmp_path, "a")] == ["made", "unchanged"]
+        assert [self.run_once(tmp_path, "a"), self.run_once(tmp_path, "a")] == ["made", "unchanged"]
 
     def test_step_is_run_again_for_changed_inputs(self, tmp_path):
-        assert [self.once(tmp_path, "a"), self.once(tmp_path, "b")] == ["made", "made"]
+        assert [self.run_once(tmp_path, "a"), self.run_once(tmp_path, "b")] == ["made", "made"]
 
     def test_step_is_run_again_after_its_result_is_deleted(self, tmp_path):
         result = tmp_path / "result"
         result.touch()
-        assert [self.once(tmp_path, "a", results=[result]) for _ in range(2)] == ["made", "unchanged"]
+        assert [self.run_once(tmp_path, "a", results=[result]) for _ in range(2)] == ["made", "unchanged"]
         result.unlink()
-        assert self.once(tmp_path, "a", results=[result]) == "made"
+        assert self.run_once(tmp_path, "a", results=[result]) == "made"
 
     def test_step_is_run_again_after_a_failure(self, tmp_path):
-        self.once(tmp_path, "a")
+        self.run_once(tmp_path, "a")
         with pytest.raises(Problem):
             stamps.once("x", "b", self.fail, folder=tmp_path)
-        assert self.once(tmp_path, "a") == "made"
+        assert self.run_once(tmp_path, "a") == "made"
 
     @staticmethod
     def fail():
         raise Problem("it broke", "mend it")
 
     def test_the_digest_follows_contents_and_names(self, tmp_path):
-        first, two = tmp_path / "one", tmp_path / "two"
+        first, second = tmp_path / "one", tmp_path / "two"
         first.write_text("x")
-        two.write_text("x")
+        second.write_text("x")
         before = stamps.digest(first, "value")
         assert before == stamps.digest(first, "value")
-        assert before not in {stamps.digest(two, "value"), stamps.digest(first, "other")}
+        assert before not in {stamps.digest(second, "value"), stamps.digest(first, "other")}
         first.write_text("y")
         assert before != stamps.digest(first, "value")
 

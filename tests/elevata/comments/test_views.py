@@ -21,19 +21,21 @@ def dataset(db) -> TargetDataset:
     return TargetDatasetFactory()
 
 
-def sent(client: Client, dataset: TargetDataset, text: str):
+def send_comment(client: Client, dataset: TargetDataset, text: str):
     return client.post(f"/comments/dataset/{dataset.key}/", {"text": text}, follow=True)
 
 
 def test_dataset_page_shows_the_comment_and_the_number_of_comments(reader: Client, dataset: TargetDataset):
-    page = html_of(sent(reader, dataset, "Where is the\r\nsecond file? https://example.org/x?a=1&b=2"))
+    page = html_of(send_comment(reader, dataset, "Where is the\r\nsecond file? https://example.org/x?a=1&b=2"))
     assert "Where is the<br>second file?" in page
     assert '<a href="https://example.org/x?a=1&amp;b=2" rel="nofollow noopener noreferrer">' in page
     assert "Comments 1" in words(text_of(reader, f"/datasets/{dataset.key}/"))
 
 
 def test_markup_in_a_comment_is_text(reader: Client, dataset: TargetDataset):
-    page = html_of(sent(reader, dataset, '<script>alert(1)</script> http://x.org/"onclick=1 javascript:alert(1)'))
+    page = html_of(
+        send_comment(reader, dataset, '<script>alert(1)</script> http://x.org/"onclick=1 javascript:alert(1)')
+    )
     assert "&lt;script&gt;" in page
     assert 'href="http://x.org/"' in page
     assert 'href="javascript' not in page
@@ -41,7 +43,7 @@ def test_markup_in_a_comment_is_text(reader: Client, dataset: TargetDataset):
 
 def test_comment_page_lists_mentioned_users_without_a_notice(reader: Client, dataset: TargetDataset):
     User.objects.create_user("nora")
-    text = words(html_of(sent(reader, dataset, "@nora look")))
+    text = words(html_of(send_comment(reader, dataset, "@nora look")))
     assert "1 mentioned user got no notice, without permission to read this page: nora." in text
     assert not Notice.objects.exists()
 
