@@ -98,7 +98,7 @@ def test_a_lower_layer_does_not_read_a_higher_one():
     assert codes(CUSTOMER, datasets={"stage": replace(STAGE, layer="bizcore")}) == ["layer_backwards"]
 
 
-def test_names_that_engines_quote_or_cut_are_found():
+def test_names_that_engines_quote_or_truncate_are_findings():
     columns = (KEY, replace(NAME, name="order"), replace(NAME, name="net amount"), replace(NAME, name="x" * 64))
     assert codes(replace(CUSTOMER, columns=columns)) == ["quoted_name", "quoted_name", "long_name"]
 
@@ -135,6 +135,6 @@ def test_dataset_that_reads_itself_through_others_is_a_cycle():
     assert codes(CUSTOMER, reads={"core": ("stage",), "stage": ("core",)}) == ["cycle"]
 
 
-def test_every_code_and_fix_has_words():
+def test_every_finding_code_and_fix_has_a_text():
     assert all(CODES.values())
     assert all(FIXES.values())
