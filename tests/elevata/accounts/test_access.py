@@ -37,9 +37,9 @@ def users() -> None:
         somewhere = {"schema": "sales"}, {"layer": "serving"}, {"environment": "dev"}
         for number, place in enumerate(somewhere):
             grant_role(user=ensure_user(name=f"{role.value}-{number}", roles=[]), role=role, **place)
-        both = ensure_user(name=f"{role.value}-both", roles=[])
+        user = ensure_user(name=f"{role.value}-both", roles=[])
         for place in somewhere[:2]:
-            grant_role(user=both, role=role, **place)
+            grant_role(user=user, role=role, **place)
     root = User.objects.create_superuser("root")
     root.user_permissions.add(StoredPermission.objects.get(codename="read_sensitive"))
     User.objects.create_superuser("root-steward").groups.add(Group.objects.get(name="steward"))

@@ -50,10 +50,10 @@ def test_sign_in_as_another_user_clears_the_session_data(client: Client, person:
 
 def test_a_session_ends_on_the_server_not_only_in_the_browser(client: Client, person: User):
     client.post("/sign-in/", {"username": "ada", "password": PASSWORD})
-    kept = client.cookies["sessionid"].value
+    session_key = client.cookies["sessionid"].value
     client.post("/sign-out/")
     thief = Client()
-    thief.cookies["sessionid"] = kept
+    thief.cookies["sessionid"] = session_key
     assert thief.get("/").status_code == 302
 
 
@@ -83,9 +83,9 @@ def test_session_cookie_is_httponly_and_samesite_lax(client: Client, person: Use
     ],
 )
 def test_sign_in_redirects_to_no_other_site(client: Client, person: User, address: str):
-    given = {"username": "ada", "password": PASSWORD, "next": address}
-    assert client.post("/sign-in/", given).url == "/"
-    assert Client().post(f"/sign-in/?next={address}", given | {"next": ""}).url == "/"
+    data = {"username": "ada", "password": PASSWORD, "next": address}
+    assert client.post("/sign-in/", data).url == "/"
+    assert Client().post(f"/sign-in/?next={address}", data | {"next": ""}).url == "/"
     assert client.get("/sign-in/", {"next": address}).url == "/"
 
 
@@ -208,8 +208,8 @@ def test_revoking_a_token_refuses_guessed_ids(reader: Client, person: User, name
 
 
 def test_user_cannot_create_a_token_for_another_user(reader: Client, starter: User):
-    given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1", "token-account": "eve"}
-    reader.post("/me/", given)
+    data = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1", "token-account": "eve"}
+    reader.post("/me/", data)
     assert not PersonalToken.objects.filter(user=starter).exists()
 
 

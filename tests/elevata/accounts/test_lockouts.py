@@ -251,9 +251,9 @@ def test_address_is_the_entry_the_declared_proxies_added(settings, proxies: int,
 
 def test_forged_forwarded_addresses_do_not_avoid_a_lockout(settings, person: User):
     settings.CLIENT_ADDRESS_HEADER = "X-Forwarded-For"
-    given = {"username": "ada", "password": "wrong"}
+    data = {"username": "ada", "password": "wrong"}
     answers = [
-        Client().post("/sign-in/", given, HTTP_X_FORWARDED_FOR=f"6.6.6.{n}, 1.2.3.4").status_code for n in range(LIMIT)
+        Client().post("/sign-in/", data, HTTP_X_FORWARDED_FOR=f"6.6.6.{n}, 1.2.3.4").status_code for n in range(LIMIT)
     ]
     assert answers[-1] == 429
 

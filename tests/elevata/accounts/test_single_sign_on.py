@@ -109,9 +109,9 @@ def test_sign_on_returns_to_the_requested_page_of_this_site_only(client: Client,
 
 
 def test_sign_on_request_sends_state_nonce_and_a_hashed_verifier(client: Client, provider: LocalProvider):
-    asked = parse_qs(urlsplit(client.get("/sign-in/sso/").url).query)
-    assert {"state", "nonce", "code_challenge"} <= set(asked)
-    assert asked["code_challenge_method"] == ["S256"]
+    query = parse_qs(urlsplit(client.get("/sign-in/sso/").url).query)
+    assert {"state", "nonce", "code_challenge"} <= set(query)
+    assert query["code_challenge_method"] == ["S256"]
 
 
 def test_sign_on_replaces_the_session_key(client: Client, provider: LocalProvider):
@@ -343,8 +343,8 @@ def test_callback_is_accepted_only_once(client: Client, provider: LocalProvider)
 
 
 def test_sign_in_form_ignores_a_code_in_its_query(client: Client, provider: LocalProvider):
-    given = {"username": "grace", "password": "x"}
-    client.post(f"/sign-in/?{urlsplit(callback_address(Client())).query}", given)
+    data = {"username": "grace", "password": "x"}
+    client.post(f"/sign-in/?{urlsplit(callback_address(Client())).query}", data)
     assert not is_signed_in(client)
 
 
@@ -437,8 +437,8 @@ def test_sign_in_page_shows_the_single_sign_on_link(client: Client, provider: Lo
 def test_password_sign_in_can_be_disabled(client: Client, person: User, provider: LocalProvider, settings):
     settings.PASSWORD_SIGN_IN = False
     assert 'name="password"' not in html_of(client.get("/sign-in/"))
-    given = {"username": "ada", "password": "analytical engine"}
-    assert client.post("/sign-in/", given).status_code == 403
+    data = {"username": "ada", "password": "analytical engine"}
+    assert client.post("/sign-in/", data).status_code == 403
     assert not is_signed_in(client)
 
 

@@ -43,8 +43,8 @@ def test_fragment_with_a_temporary_password_redirects_to_the_password_form(signe
 
 
 def test_form_sent_with_a_temporary_password_changes_nothing(signed_in_client: Client):
-    given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
-    assert signed_in_client.post("/me/", given).url == "/me/password/"
+    data = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
+    assert signed_in_client.post("/me/", data).url == "/me/password/"
     assert not PersonalToken.objects.exists()
 
 
@@ -60,10 +60,10 @@ def test_token_works_despite_a_temporary_password(ada: User):
 
 def test_temporary_password_must_be_replaced_by_a_different_one(signed_in_client: Client, ada: User):
     assert "eve set the password of ada" in words(html_of(signed_in_client.get("/me/password/")))
-    given = {"own-old": GIVEN, "own-password": OWN}
-    assert signed_in_client.post("/me/password/", given | {"own-old": "wrong"}).status_code == 422
-    assert "choose another" in words(html_of(signed_in_client.post("/me/password/", given | {"own-password": GIVEN})))
-    assert signed_in_client.post("/me/password/", given).url == "/"
+    data = {"own-old": GIVEN, "own-password": OWN}
+    assert signed_in_client.post("/me/password/", data | {"own-old": "wrong"}).status_code == 422
+    assert "choose another" in words(html_of(signed_in_client.post("/me/password/", data | {"own-password": GIVEN})))
+    assert signed_in_client.post("/me/password/", data).url == "/"
     assert not TemporaryPassword.objects.exists()
     assert signed_in_client.get("/me/").status_code == 200
 

@@ -44,9 +44,9 @@ def test_role_gives_exactly_the_permissions_of_the_table(role: Role, permission:
 
 
 def test_roles_add_up() -> None:
-    both = frozenset({Role.EDITOR, Role.APPROVER})
-    assert permissions_of(both) == READ | {Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS}
-    assert may(person(*both), Permission.CHANGE_METADATA)
+    roles = frozenset({Role.EDITOR, Role.APPROVER})
+    assert permissions_of(roles) == READ | {Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS}
+    assert may(person(*roles), Permission.CHANGE_METADATA)
     assert may(user_named("ada"), Permission.APPROVE_REPORTS)
 
 
@@ -136,7 +136,7 @@ def test_ensure_user_without_a_password_keeps_the_current_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "code"),
+    ("fields", "code"),
     [
         ({"name": "", "roles": ["viewer"]}, "invalid"),
         ({"name": "a b", "roles": ["viewer"]}, "invalid"),
@@ -145,9 +145,9 @@ def test_ensure_user_without_a_password_keeps_the_current_one() -> None:
         ({"name": "adalovelace", "roles": ["viewer"], "password": "adalovelace"}, "weak_password"),
     ],
 )
-def test_ensure_user_refuses_invalid_input_and_creates_no_user(given: dict, code: str) -> None:
+def test_ensure_user_refuses_invalid_input_and_creates_no_user(fields: dict, code: str) -> None:
     with pytest.raises(MetadataError) as refused:
-        ensure_user(**given)
+        ensure_user(**fields)
     assert refused.value.code == code
     assert not User.objects.exists()
 
@@ -259,6 +259,6 @@ def test_token_changes_are_logged_without_the_token_text() -> None:
     user = person("viewer")
     _, text = create_token(user=user, name="laptop")
     revoke_tokens(user=user)
-    made, revoked = ChangeLogEntry.objects.filter(subject_kind="token").order_by("id")
-    assert (made.action, revoked.action, made.subject_key) == ("created", "deleted", revoked.subject_key)
-    assert text[4:] not in made.changes + made.subject_key + made.subject_name
+    created, revoked = ChangeLogEntry.objects.filter(subject_kind="token").order_by("id")
+    assert (created.action, revoked.action, created.subject_key) == ("created", "deleted", revoked.subject_key)
+    assert text[4:] not in created.changes + created.subject_key + created.subject_name

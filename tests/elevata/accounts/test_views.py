@@ -67,10 +67,10 @@ def test_owner_creates_and_revokes_tokens_of_their_service_account(reader: Clien
 
 
 def test_password_change_requires_the_old_password_and_a_strong_new_one(reader: Client, person: User):
-    given = {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"}
-    assert reader.post("/me/", given | {"own-old": "wrong"}).status_code == 422
-    assert reader.post("/me/", given | {"own-password": "1234"}).status_code == 422
-    assert reader.post("/me/", given).url == "/me/"
+    data = {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"}
+    assert reader.post("/me/", data | {"own-old": "wrong"}).status_code == 422
+    assert reader.post("/me/", data | {"own-password": "1234"}).status_code == 422
+    assert reader.post("/me/", data).url == "/me/"
     person.refresh_from_db()
     assert person.check_password("difference engine")
     assert reader.get("/me/").status_code == 200
@@ -117,8 +117,8 @@ def test_own_page_without_a_role_shows_nothing_of_the_installation(nobody: Clien
 
 
 def test_new_user_form_creates_a_user_with_roles(operator: Client):
-    given = {"name": "grace", "password": "analytical engine", "role_editor": "on", "role_viewer": "on"}
-    assert operator.post("/new-user/", given).url == "/users/grace/"
+    data = {"name": "grace", "password": "analytical engine", "role_editor": "on", "role_viewer": "on"}
+    assert operator.post("/new-user/", data).url == "/users/grace/"
     assert roles_of(User.objects.get(username="grace")) == {Role.EDITOR, Role.VIEWER}
 
 
@@ -172,7 +172,7 @@ def test_owner_choices_of_a_service_account_contain_no_service_account(operator:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "data",
     [
         {"name": "ada"},
         {"name": "a b"},
@@ -182,8 +182,8 @@ def test_owner_choices_of_a_service_account_contain_no_service_account(operator:
         {"name": "grace", "password": "1234"},
     ],
 )
-def test_new_user_form_refuses_invalid_input(operator: Client, person: User, given: dict):
-    assert operator.post("/new-user/", given).status_code == 422
+def test_new_user_form_refuses_invalid_input(operator: Client, person: User, data: dict):
+    assert operator.post("/new-user/", data).status_code == 422
     assert User.objects.count() == 2
 
 
@@ -204,8 +204,8 @@ def test_user_page_grants_and_revokes_a_role_for_a_place(operator: Client, perso
 
 
 def test_user_page_refuses_a_grant_for_an_unknown_place(operator: Client, person: User):
-    given = {"do": "grant", "grant-role": "editor", "grant-place": "schema:nowhere"}
-    assert operator.post("/users/ada/", given).status_code == 422
+    data = {"do": "grant", "grant-role": "editor", "grant-place": "schema:nowhere"}
+    assert operator.post("/users/ada/", data).status_code == 422
 
 
 def test_user_page_cannot_revoke_a_grant_of_another_user(operator: Client, person: User, starter: User):
@@ -248,8 +248,8 @@ def test_unknown_form_action_returns_404(operator: Client, person: User):
 
 def test_administrator_can_neither_see_nor_send_the_token_form_of_another_user(operator: Client, person: User):
     assert 'value="token"' not in html_of(operator.get("/users/ada/"))
-    given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
-    assert operator.post("/users/ada/", given).status_code == 404
+    data = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
+    assert operator.post("/users/ada/", data).status_code == 404
     assert not PersonalToken.objects.exists()
 
 

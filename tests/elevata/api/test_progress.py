@@ -225,10 +225,10 @@ def test_service_account_streams_in_the_slot_of_its_owner(two_slots: None, perso
 
 @pytest.mark.django_db
 def test_stream_sets_a_send_timeout_on_its_socket(two_slots: None, reader: Client):
-    here, there = socket.socketpair()
-    with here, there:
-        follow(reader, **{"gunicorn.socket": here})
-        assert here.gettimeout() == Patience().hear
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        follow(reader, **{"gunicorn.socket": ours})
+        assert ours.gettimeout() == Patience().hear
 
 
 @pytest.mark.parametrize(

@@ -311,8 +311,8 @@ def test_a_run_id_may_hold_dots_and_signs(reader: Client):
 def test_run_events_continue_after_a_line(reader: Client, warehouse: TargetDataset):
     lines = get(reader, "load-runs/good/events/")["results"]
     assert [line["dataset_name"] for line in lines][1] == "rawcore.rc_air_airport"
-    rest = get(reader, f"load-runs/good/events/?after={lines[0]['id']}")
-    assert rest["results"] == lines[1:]
+    following = get(reader, f"load-runs/good/events/?after={lines[0]['id']}")
+    assert following["results"] == lines[1:]
     assert LoadRun.objects.get(run_id="good").events.count() == len(lines)
 
 

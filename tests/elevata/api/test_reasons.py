@@ -115,9 +115,9 @@ def test_reason_of_a_decision_is_logged_beside_its_note(world: World, report: st
 
 def test_reasons_of_execute_cancel_resume_and_abandon_are_logged(world: World, previewed: str):  # noqa: F811
     olga = signed_in(world.operator)
-    made = post(olga, f"{previewed}execute/", 202, over=f"{previewed}preview/", changelog_message="first")
+    execution = post(olga, f"{previewed}execute/", 202, over=f"{previewed}preview/", changelog_message="first")
     assert logged("execution") == ("olga", "requested", "first")
-    path = f"executions/{made['id']}/"
+    path = f"executions/{execution['id']}/"
     post(olga, f"{path}cancel/", 200, changelog_message="not today")
     assert logged("execution") == ("olga", "cancelled", "not today")
     post(olga, f"{path}resume/", 202, changelog_message="today")
@@ -125,7 +125,7 @@ def test_reasons_of_execute_cancel_resume_and_abandon_are_logged(world: World, p
     post(olga, f"{path}cancel/", 200)
     post(olga, f"{path}abandon/", 200, reason="never", changelog_message=WHY)
     assert logged("execution") == ("olga", "abandoned", f"never: {WHY}")
-    assert Execution.objects.get(pk=made["id"]).reason == "never"
+    assert Execution.objects.get(pk=execution["id"]).reason == "never"
 
 
 def test_reason_of_a_baseline_is_logged_beside_the_required_one(world: World):  # noqa: F811

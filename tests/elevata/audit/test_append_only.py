@@ -66,21 +66,21 @@ def refused_sql(statement: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("made", [entry, link])
-def test_append_only_table_refuses_an_update(made: Callable[[], models.Model]) -> None:
-    row = made()
+@pytest.mark.parametrize("create", [entry, link])
+def test_append_only_table_refuses_an_update(create: Callable[[], models.Model]) -> None:
+    row = create()
     column = "actor" if isinstance(row, ChangeLogEntry) else "digest"
     assert refused_sql(f"UPDATE {row._meta.db_table} SET {column} = 'x'")
 
 
-@pytest.mark.parametrize("made", [entry, link])
-def test_append_only_table_refuses_a_delete(made: Callable[[], models.Model]) -> None:
-    assert refused_sql(f"DELETE FROM {made()._meta.db_table}")
+@pytest.mark.parametrize("create", [entry, link])
+def test_append_only_table_refuses_a_delete(create: Callable[[], models.Model]) -> None:
+    assert refused_sql(f"DELETE FROM {create()._meta.db_table}")
 
 
-@pytest.mark.parametrize("made", [entry, link])
-def test_append_only_table_refuses_to_be_emptied(made: Callable[[], models.Model]) -> None:
-    table = made()._meta.db_table
+@pytest.mark.parametrize("create", [entry, link])
+def test_append_only_table_refuses_to_be_emptied(create: Callable[[], models.Model]) -> None:
+    table = create()._meta.db_table
     if connection.vendor == "sqlite":
         assert refused_sql(f"DELETE FROM {table} WHERE true")
         return

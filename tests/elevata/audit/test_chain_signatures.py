@@ -67,14 +67,14 @@ def forge_entry() -> int:
 
 
 def insert_note(pk: int, digest: str, **signed: str) -> None:
-    given = {"key_id": "", "signature": "", "refused": "", **signed}
+    fields = {"key_id": "", "signature": "", "refused": "", **signed}
     sql(
         "INSERT INTO audit_chainpending (kind, subjects, key_id, signature, refused) VALUES (%s, %s, %s, %s, %s)",
         "change",
         json.dumps([[pk, digest]]),
-        given["key_id"],
-        given["signature"],
-        given["refused"],
+        fields["key_id"],
+        fields["signature"],
+        fields["refused"],
     )
 
 
@@ -140,15 +140,15 @@ def rewrite_chain() -> None:
     for link in ChainLink.objects.order_by("sequence"):
         digest = sha256_hex(ChangeLogEntry.objects.get(pk=link.subject_id).content())
         content = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject_id, "digest": digest}
-        made = link_hash(**content, previous=previous, sealed_at=chain.link_of(link).sealed_at)
+        new_hash = link_hash(**content, previous=previous, sealed_at=chain.link_of(link).sealed_at)
         sql(
             "UPDATE audit_chainlink SET digest = %s, previous = %s, hash = %s WHERE sequence = %s",
             digest,
             previous,
-            made,
+            new_hash,
             link.sequence,
         )
-        previous = made
+        previous = new_hash
     ChainHead.objects.update(hash=previous)
 
 
@@ -308,8 +308,8 @@ def test_restore_with_a_recorded_statement_is_accepted(three: list[int]) -> None
     cut_to(2)
     recorded_heads.state(chain.head(), before=before, reason="disk failed")
     change("fourth")
-    seen = verify_chain()
-    assert (seen.problem, [restore.reason for restore in seen.restores]) == (None, ["disk failed"])
+    verification = verify_chain()
+    assert (verification.problem, [restore.reason for restore in verification.restores]) == (None, ["disk failed"])
     cut_to(2)
     assert code() == "heads_differ"
 
@@ -385,8 +385,8 @@ def test_recorded_heads_are_compacted_and_keep_restore_statements(
     for number in range(20):
         change(str(number))
     assert len(recorded_heads.path().read_text().splitlines()) < 12
-    seen = verify_chain()
-    assert (seen.problem, seen.unrecorded, len(seen.restores)) == (None, 0, 1)
+    verification = verify_chain()
+    assert (verification.problem, verification.unrecorded, len(verification.restores)) == (None, 0, 1)
     cut_to(10)
     assert code() == "heads_differ"
 

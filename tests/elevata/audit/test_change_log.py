@@ -146,9 +146,9 @@ def test_update_with_the_same_values_creates_no_entry() -> None:
 
 def test_a_second_generation_leaves_no_entry() -> None:
     generated()
-    seen = ChangeLogEntry.objects.count()
+    count_before = ChangeLogEntry.objects.count()
     generation.generate_targets(source_dataset=SourceDataset.objects.get())
-    assert ChangeLogEntry.objects.count() == seen
+    assert ChangeLogEntry.objects.count() == count_before
 
 
 def test_import_check_creates_no_entry() -> None:

@@ -80,8 +80,8 @@ def test_rows_are_saved_and_deleted_by_services_only() -> None:
             continue
         for call, function in calls(tree):
             # A service's ``save`` has other arguments; that of the ORM accepts only these keywords.
-            given = {word.arg for word in call.keywords}
-            bare = not call.args and given <= {"update_fields", "using", "force_insert"}
+            keywords = {word.arg for word in call.keywords}
+            bare = not call.args and keywords <= {"update_fields", "using", "force_insert"}
             if function.attr in ROWWISE and bare and isinstance(function.value, ast.Name):
                 writes.add(f"{path}:{call.lineno} {ast.unparse(function)}")
     assert writes == set()

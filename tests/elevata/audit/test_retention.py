@@ -129,11 +129,11 @@ def test_removal_of_a_segment_restores_the_triggers(log: None, admin: Any, tmp_p
 
 
 def test_removal_refuses_to_delete_rows_outside_the_segment(log: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = ChainLink.objects.get(sequence=4).subject_id
+    sealed_entry = ChainLink.objects.get(sequence=4).subject_id
 
     def greedy(*_: object) -> None:
         with connection.cursor() as cursor:
-            cursor.execute("DELETE FROM audit_changelogentry WHERE id = %s", [kept])
+            cursor.execute("DELETE FROM audit_changelogentry WHERE id = %s", [sealed_entry])
 
     monkeypatch.setattr("elevata.audit.append_only.guard", greedy)
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():

@@ -246,13 +246,13 @@ class TestJars:
         assert jars.packages({name: "s3a://bucket/in/", "ELEVATA_SPARK_PACKAGES": own}) == [own]
 
     def test_missing_jar_of_a_package_raises_a_problem_and_keeps_the_jars(self, tmp_path, monkeypatch):
-        kept = tmp_path / "jars"
-        kept.mkdir()
-        (kept / "old.jar").touch()
+        jars_folder = tmp_path / "jars"
+        jars_folder.mkdir()
+        (jars_folder / "old.jar").touch()
         monkeypatch.setattr(jars, "run", lambda *_, **__: "")
         with pytest.raises(Problem, match="there is no jar of org.example:thing:1"):
-            jars.fetch(["org.example:thing:1"], kept)
-        assert [path.name for path in kept.iterdir()] == ["old.jar"]
+            jars.fetch(["org.example:thing:1"], jars_folder)
+        assert [path.name for path in jars_folder.iterdir()] == ["old.jar"]
 
     def test_jars_without_their_dependencies_are_a_problem(self, tmp_path, monkeypatch):
         place = "https://maven.example.org/org/example/thing/1/thing-1.pom"
@@ -368,11 +368,11 @@ class TestCommand:
         assert {"object store", "MariaDB", "database drivers", "Kafka broker"} < set(steps)
 
     def test_step_waits_for_earlier_steps_that_run_in_parallel(self):
-        both = threading.Barrier(2, timeout=10)
+        barrier = threading.Barrier(2, timeout=10)
         done = []
 
         def meet() -> str:
-            both.wait()
+            barrier.wait()
             done.append("first")
             return ""
 

@@ -45,8 +45,8 @@ def machine(tmp_path_factory) -> Iterator[Path]:
     if shutil.which("debootstrap") is None:
         system.install(["debootstrap"], why="the test makes a Debian 13", otherwise="install debootstrap")
     root = tmp_path_factory.mktemp("debian-13")
-    made = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, str(root), mirror()]
-    subprocess.run(made, check=True, env=settings())
+    command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, str(root), mirror()]
+    subprocess.run(command, check=True, env=settings())
     for name in FILES:
         copy(Path(name), root)
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root / "root" / "elevata")], check=True)

@@ -69,11 +69,11 @@ def test_author_gets_no_notice_of_an_own_mention(ada: User):
 
 
 def test_comment_marks_the_mentions_of_its_author_on_the_subject_as_read(ada: User, bob: User):
-    here, there = TargetDatasetFactory(), TargetDatasetFactory()
-    comment_on(ada, here, "@bob?")
-    comment_on(ada, there, "@bob?")
-    comment_on(bob, here, "Done")
-    assert unread(bob) == [f"ada mentioned bob in a comment on the dataset {there}"]
+    first, second = TargetDatasetFactory(), TargetDatasetFactory()
+    comment_on(ada, first, "@bob?")
+    comment_on(ada, second, "@bob?")
+    comment_on(bob, first, "Done")
+    assert unread(bob) == [f"ada mentioned bob in a comment on the dataset {second}"]
 
 
 def test_edited_comment_notifies_only_newly_mentioned_users(ada: User, bob: User):

@@ -115,9 +115,9 @@ def test_suggestions_list_users_by_the_beginning_of_their_names(reader: Client, 
 
 def test_a_comment_is_created_changed_and_deleted_by_rest(reader: Client, dataset: TargetDataset):
     body = {"subject_kind": "dataset", "subject_key": str(dataset.key), "text": "Hello"}
-    made = reader.post("/api/v1/comments/", body, content_type="application/json")
-    assert made.status_code == 201, made.content
-    address = f"/api/v1/comments/{made.json()['key']}/"
+    response = reader.post("/api/v1/comments/", body, content_type="application/json")
+    assert response.status_code == 201, response.content
+    address = f"/api/v1/comments/{response.json()['key']}/"
     changed = reader.patch(address, {"text": "Hi"}, content_type="application/json")
     assert (changed.json()["text"], changed.json()["version"]) == ("Hi", 2)
     page = reader.get(f"/api/v1/comments/?subject_kind=dataset&subject_key={dataset.key}&author=ada").json()

@@ -83,5 +83,5 @@ def test_running_job_without_a_heartbeat_reports_quiet_if_no_worker_runs():
 
 @pytest.mark.parametrize("status", ["succeeded", "failed", "canceled", "lost", "abandoned", "blocked"])
 def test_finished_job_has_no_wait_message(status: str):
-    gone = {"queued_at": seconds_ago(99), "heartbeat_at": seconds_ago(99), "phase": "", "workers": 0, "now": NOW}
-    assert wait_of(status=status, **gone) is None
+    times = {"queued_at": seconds_ago(99), "heartbeat_at": seconds_ago(99), "phase": "", "workers": 0, "now": NOW}
+    assert wait_of(status=status, **times) is None

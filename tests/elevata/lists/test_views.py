@@ -245,16 +245,16 @@ def test_comment_on_a_source_is_refused(reader: Client):
 
 def test_filters_are_saved_and_deleted_by_rest(reader: Client):
     body = {"route": LIST, "name": "raw", "query": "layer=raw", "shared": True}
-    made = reader.post("/api/v1/saved-filters/", body, content_type="application/json")
-    assert made.status_code == 201, made.content
-    address = f"/api/v1/saved-filters/{made.json()['key']}/"
+    response = reader.post("/api/v1/saved-filters/", body, content_type="application/json")
+    assert response.status_code == 201, response.content
+    address = f"/api/v1/saved-filters/{response.json()['key']}/"
     assert reader.get("/api/v1/saved-filters/?route=dataset_list").json()["count"] == 1
     assert reader.delete(address).status_code == 204
 
 
 def test_favourites_are_marked_and_removed_by_rest(reader: Client, airport: TargetDataset):
     body = {"subject_kind": "dataset", "subject_key": str(airport.key)}
-    made = reader.post("/api/v1/favourites/", body, content_type="application/json")
-    assert made.status_code == 201, made.content
+    response = reader.post("/api/v1/favourites/", body, content_type="application/json")
+    assert response.status_code == 201, response.content
     assert reader.get("/api/v1/datasets/?favourite=true").json()["count"] == 1
-    assert reader.delete(f"/api/v1/favourites/{made.json()['id']}/").status_code == 204
+    assert reader.delete(f"/api/v1/favourites/{response.json()['id']}/").status_code == 204

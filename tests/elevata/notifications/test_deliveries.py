@@ -160,9 +160,9 @@ def test_a_secret_is_in_no_row_and_no_line_of_the_log(posted: Callable, caplog: 
     DeliveryFactory()
     caplog.set_level("DEBUG")
     send_due()
-    kept = str(list(Event.objects.values())) + str(list(Delivery.objects.values()))
-    kept += str(list(DeliveryAttempt.objects.values()))
-    assert SECRET not in kept
+    rows = str(list(Event.objects.values())) + str(list(Delivery.objects.values()))
+    rows += str(list(DeliveryAttempt.objects.values()))
+    assert SECRET not in rows
     assert SECRET not in "".join(record.getMessage() for record in caplog.records)
 
 

@@ -172,10 +172,10 @@ def test_name_resolution_resumes_after_the_resolver_answers(mute: threading.Even
 
 
 def test_host_name_is_resolved_once_for_check_and_connection(resolves: Callable):
-    asked = resolves(["127.0.0.1"], ["127.0.0.2"])
+    names = resolves(["127.0.0.1"], ["127.0.0.2"])
     with receiver(says(200)) as server:
         post(f"http://rebinding.example.org:{server.port}/", b"", {}, allowed=HERE)
-    assert asked == ["rebinding.example.org"]
+    assert names == ["rebinding.example.org"]
     assert len(server.requests) == 1
 
 

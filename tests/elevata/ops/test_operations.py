@@ -329,8 +329,8 @@ def test_documented_installation_passes_check_deploy(
     """Check that ``check --deploy`` passes with the page's variables and a server's database and broker."""
     (install,) = [block for block in blocks("Install") if "cp .env.example" in block]
     prepare = "\n".join(line for line in install.splitlines() if not line.startswith("docker"))
-    given = shell(f"cp {ROOT}/.env.example . && {prepare} && cat .env")
-    variables = dict(re.findall(r"^([A-Z_]+)=(.*)$", given, re.M))
+    output = shell(f"cp {ROOT}/.env.example . && {prepare} && cat .env")
+    variables = dict(re.findall(r"^([A-Z_]+)=(.*)$", output, re.M))
     variables |= {"DATABASE_URL": "postgres://elevata:x@db:5432/elevata", "CELERY_BROKER_URL": "redis://redis:6379/0"}
     check = next(line for line in install.splitlines() if "check --deploy" in line)
     assert "no issues" in shell(check, **variables)

@@ -116,16 +116,16 @@ class Addresses(dict):
     def _proposal(self) -> SourceProposal:
         source = self._warehouse.generated_from
         columns = [ObservedColumn(column.name) for column in source.columns.all()]
-        made = observe_schema(source=source, columns=[*columns, ObservedColumn("vip", parse("boolean"))])
-        assert made is not None
-        return made
+        proposal = observe_schema(source=source, columns=[*columns, ObservedColumn("vip", parse("boolean"))])
+        assert proposal is not None
+        return proposal
 
     def _schedule(self) -> Schedule:
         return Schedule.objects.first() or create_schedule(name="nightly", cron="0 6 * * *")
 
     def _lease(self) -> Lease:
-        held = Holder("load run", "busy", 1)
-        take_leases(environment=current_environment(), dataset_keys=[self._warehouse.key], holder=held)
+        holder = Holder("load run", "busy", 1)
+        take_leases(environment=current_environment(), dataset_keys=[self._warehouse.key], holder=holder)
         return Lease.objects.get(dataset_key=self._warehouse.key)
 
     def _maintenance(self) -> MaintenanceRecord:

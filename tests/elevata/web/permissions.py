@@ -1,7 +1,8 @@
 """Permissions of every route: the declarations of views, and the table that they are compared with.
 
 A view declares them with its decorator (``elevata.accounts.view_permissions``), a resource of the API with its
-permission classes. ``test_permission_matrix.py`` fails for a route that writes without a declaration or differs from the table.
+permission classes. ``test_permission_matrix.py`` fails for a route that writes without a declaration or that differs
+from the table.
 """
 
 from types import SimpleNamespace

@@ -124,10 +124,10 @@ def test_home_page_refreshes_itself_only_while_a_run_is_running(reader: Client):
     LoadRunFactory(run_id="busy", status="running")
     text = text_of(reader)
     assert 'hx-trigger="every 2s"' in text
-    seen = re.search(r"/home/now/\?seen=(\w+)", text)[1]
-    assert reader.get(f"/home/now/?seen={seen}").status_code == 204
+    state = re.search(r"/home/now/\?seen=(\w+)", text)[1]
+    assert reader.get(f"/home/now/?seen={state}").status_code == 204
     LoadRun.objects.filter(run_id="busy").update(status="succeeded", finished_at=timezone.now())
-    answer = reader.get(f"/home/now/?seen={seen}")
+    answer = reader.get(f"/home/now/?seen={state}")
     assert answer.status_code == 200
     assert "hx-trigger" not in html_of(answer)
 
