@@ -272,9 +272,9 @@ def test_a_preview_is_created_after_a_refresh_of_its_report(world: World):
 
 def test_refresh_is_visible_only_to_its_requester(world: World):
     ada, olga = signed_in(world.author), signed_in(world.operator)
-    asked = post(ada, "refreshes/", 202)["id"]
-    get(olga, f"refreshes/{asked}/", 404)
-    assert [refresh["id"] for refresh in get(ada, "refreshes/")["results"]] == [asked]
+    refresh_id = post(ada, "refreshes/", 202)["id"]
+    get(olga, f"refreshes/{refresh_id}/", 404)
+    assert [refresh["id"] for refresh in get(ada, "refreshes/")["results"]] == [refresh_id]
     assert get(olga, "refreshes/")["count"] == 0
 
 

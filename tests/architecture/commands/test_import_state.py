@@ -175,10 +175,10 @@ def test_import_refuses_an_invalid_key_or_an_unknown_layer(without_applied_state
     assert (refused.value.code, rows()) == (code, [])
 
 
-@pytest.mark.parametrize(("asked", "code"), [({"user": None}, "NO_PERSON"), ({"reason": " "}, "NO_REASON")])
-def test_import_requires_a_user_and_a_reason(without_applied_state, file, asked, code):
+@pytest.mark.parametrize(("changes", "code"), [({"user": None}, "NO_PERSON"), ({"reason": " "}, "NO_REASON")])
+def test_import_requires_a_user_and_a_reason(without_applied_state, file, changes, code):
     with pytest.raises(Refused) as refused:
-        import_file(without_applied_state, file, **asked)
+        import_file(without_applied_state, file, **changes)
     assert refused.value.code == code
 
 

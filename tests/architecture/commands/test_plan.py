@@ -106,8 +106,8 @@ def test_wrong_arguments_end_with_4(files, arguments: tuple, message: str, capsy
 def test_options_that_state_files_exclude_end_with_4(
     files, sides: tuple, arguments: tuple, message: str, capsys
 ) -> None:
-    given = files(RENAMED)
-    assert run(*(given[side] for side in sides), *arguments) == 4
+    paths = files(RENAMED)
+    assert run(*(paths[side] for side in sides), *arguments) == 4
     assert message in capsys.readouterr().err
 
 

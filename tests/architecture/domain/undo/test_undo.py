@@ -127,9 +127,9 @@ def open_cases() -> list:
 OPEN_CASES = open_cases()
 
 
-def stands_as_before(executed: ExecutedReport, kept: tuple[UndoGroup, ...]) -> bool:
+def stands_as_before(executed: ExecutedReport, kept_groups: tuple[UndoGroup, ...]) -> bool:
     """Return True if all tables are as before, except those of kept groups, which are of retired objects."""
-    spared = {step.table.key for group in kept for step in group.steps}
+    spared = {step.table.key for group in kept_groups for step in group.steps}
     return all(executed.shapes[at].matches(shape) for at, shape in physical(executed.start).items() if at not in spared)
 
 

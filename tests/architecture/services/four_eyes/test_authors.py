@@ -263,8 +263,8 @@ def test_adopted_baseline_keeps_the_authors_of_earlier_edits(built, eve):
     built.environment.applied_datasets.all().delete()
     rename(built, "full_name", "display_name", by=eve)
     built.warehouse.show()
-    asked = {"user": built.operator, "reason": "it was there before us"}
-    adopt_as_baseline(environment=built.environment, dataset_keys=[key], **asked)
+    arguments = {"user": built.operator, "reason": "it was there before us"}
+    adopt_as_baseline(environment=built.environment, dataset_keys=[key], **arguments)
     assert "eve" in built.report().authors
 
 

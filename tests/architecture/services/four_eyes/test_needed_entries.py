@@ -13,9 +13,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def world() -> World:
-    made = make_world()
-    customers(made.author)
-    return made
+    built_world = make_world()
+    customers(built_world.author)
+    return built_world
 
 
 def about_datasets() -> set[int]:
