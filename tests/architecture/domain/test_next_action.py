@@ -118,7 +118,7 @@ def test_report_without_changes_actionsno_user():
 
 
 def reports() -> Iterator[Facts]:
-    """Yield reports in all states that change what is asked."""
+    """Yield reports in all states that affect the next action."""
     for status, need, decided, execution, stale, approver_may_execute, authors in product(
         sorted(report_states.REPORT_STEPS),
         range(3),

@@ -103,7 +103,7 @@ def test_fingerprint_of_a_report_is_the_same_in_every_release() -> None:
     )
 
 
-# --- what it says ----------------------------------------------------------------------------
+# --- content ---------------------------------------------------------------------------------
 
 
 def test_json_has_the_fields_of_the_contract() -> None:

@@ -45,7 +45,7 @@ def real(key: str) -> str:
 
 
 def states(case: dict) -> tuple[ArchitectureState, ArchitectureState]:
-    """Return the applied state, and the desired one under the keys by which the warehouse knows it."""
+    """Return the applied state, and the desired state with the keys of the applied one."""
     before, after = (parse_state(json.dumps(with_real_keys(case[side]))) for side in ("before", "after"))
     before, after = with_histories(before), with_histories(after)
     return before, ArchitectureState(as_known(after.datasets, before.datasets).states)

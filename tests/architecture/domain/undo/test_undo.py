@@ -127,7 +127,7 @@ def open_cases() -> list:
 OPEN_CASES = open_cases()
 
 
-def stands_as_before(executed: ExecutedReport, kept_groups: tuple[UndoGroup, ...]) -> bool:
+def is_restored(executed: ExecutedReport, kept_groups: tuple[UndoGroup, ...]) -> bool:
     """Return True if all tables are as before, except those of kept groups, which are of retired objects."""
     spared = {step.table.key for group in kept_groups for step in group.steps}
     return all(executed.shapes[at].matches(shape) for at, shape in physical(executed.start).items() if at not in spared)
@@ -139,7 +139,7 @@ def test_undo_of_all_groups_restores_the_tables_of_a_planning_case(case):
     answer = executed.back(*executed.groups)
     assert answer is not None
     assert physical(executed.shapes).keys() == physical(executed.start).keys()
-    assert stands_as_before(executed, answer.kept)
+    assert is_restored(executed, answer.kept)
 
 
 def _last_first(groups: tuple[UndoGroup, ...]) -> list[UndoGroup]:
@@ -156,7 +156,7 @@ def test_undo_of_groups_from_last_to_first_restores_the_tables_of_a_planning_cas
         if executed.back(*waiting) is not None:
             waiting = []
     assert waiting == []
-    assert stands_as_before(executed, ())
+    assert is_restored(executed, ())
 
 
 # --- one of several ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Property test of four eyes: no change that needs an approval reaches the warehouse with those of its authors only.
+"""Property test of four eyes: no change reaches the warehouse that only its authors approved.
 
 Three users with all permissions edit, approve, execute, load and change policies in any order, with sessions,
 personal tokens and a service account. The services are the product's own, on a real database; the warehouse is in
@@ -466,7 +466,7 @@ def make_shop() -> Shop:
     cem.is_superuser = True
     cem.save()
     robot = create_service_account(name="robot", owner=ann, roles=[Role.EDITOR, Role.OPERATOR])
-    robot.groups.add(*ann.groups.all())  # as an installation may have it since before accounts were told from people
+    robot.groups.add(*ann.groups.all())  # as in an installation that is older than service accounts
     with acting_as(ann):
         system = create_system(name="Shop", short_name="shop", location=django_settings.SOURCE_ROOTS[0])
         source = create_source_dataset(system=system, name="order", location="order.csv", historize=True)
