@@ -1,4 +1,4 @@
-"""Tests of retention: whole segments are exported, then removed, and the chain accepts exactly that."""
+"""Retention: whole segments are exported and then removed, and the chain stays valid."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -88,7 +88,7 @@ class TestSystemPackages:
 
     @pytest.fixture
     def machine(self, monkeypatch):
-        """Return a function that describes a machine: its package manager, user and known names of packages."""
+        """Return a function that simulates a machine: its package manager, user and available packages."""
         calls = []
 
         def describe(program: str | None, *, user: int, known: tuple[str, ...] = (), sudo: bool = True) -> list:

@@ -124,7 +124,7 @@ def test_host_name_with_public_and_private_addresses_is_refused(resolves: Callab
 
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Resolver that blocks until released and then does not know the name."""
+    """Yield an event that releases a blocking resolver, which then raises an error."""
     speak = threading.Event()
 
     def getaddrinfo(host: str, *_: object, **__: object) -> list:

@@ -128,7 +128,7 @@ def test_routes_open_without_a_role_are_listed():
 
 
 def requires_reading(pattern: URLPattern, method: str) -> bool:
-    """Return True if a resource asks for the permission to read metadata."""
+    """Return True if a resource requires the permission to read metadata."""
     return any(isinstance(permission, Reads) for permission in permissions_of(pattern.callback, method))
 
 
