@@ -9,19 +9,19 @@ from tests.database.row_cache import remembered
 
 @pytest.fixture
 def world(db) -> World:
-    """People and an empty warehouse."""
+    """Return the world of three users with an empty warehouse."""
     return remembered("people", make_world)
 
 
 @pytest.fixture
 def built(world) -> World:
-    """The same, with a historized dataset that is described and built."""
+    """Return the world with a historized dataset that is described and built."""
     remembered_in(world, "customers of these people", lambda: customers_built(world))
     return world
 
 
 @pytest.fixture
 def renamed(built) -> World:
-    """The same, with a column that is described under another name."""
+    """Return the world with a pending rename of a column."""
     rename(built, "full_name", "display_name")
     return built

@@ -1,4 +1,4 @@
-"""Helpers for executions: requesting one, losing one, and concurrent calls."""
+"""Helpers for executions: request, loss of the worker, and concurrent calls."""
 
 import threading
 
@@ -20,10 +20,10 @@ def customer() -> TargetDataset:
     return TargetDataset.objects.get(name="rc_crm_customer")
 
 
-def code_of(call, **asked: object) -> str:
-    """The code with which a call is refused."""
+def code_of(call, **arguments: object) -> str:
+    """Return the code with which a call is refused."""
     with pytest.raises((Refused, StepProblem)) as refused:
-        call(**asked)
+        call(**arguments)
     return refused.value.code
 
 
@@ -32,7 +32,7 @@ def ask(world: World, report: ChangeReport, by=None) -> Requested:
 
 
 def needing_approval(world: World) -> ChangeReport:
-    """A report that needs one approval: a column becomes not null."""
+    """Return a report that needs one approval, because a column becomes not null."""
     column = TargetColumn.objects.get(name="full_name")
     with acting_as(world.author):
         update_target_column(column=column, expected_version=column.version, nullable=False)
@@ -40,13 +40,13 @@ def needing_approval(world: World) -> ChangeReport:
 
 
 def lose(execution: Execution) -> None:
-    """Its worker was not heard of for years, and it is given up."""
+    """Mark an execution as lost after a heartbeat of years ago."""
     Execution.objects.filter(pk=execution.pk).update(heartbeat_at="2020-01-01T00:00:00Z")
     assert [job.pk for job in mark_lost()] == [execution.pk]
 
 
-def at_once(*functions):
-    """Run functions at the same moment, each with a connection of its own; returns their results."""
+def run_concurrently(*functions):
+    """Run functions concurrently, each with its own connection, and return their results."""
     results, barrier = [None] * len(functions), threading.Barrier(len(functions))
 
     def call(place, function):

@@ -5,7 +5,7 @@ from architecture.services.states import sign_applied
 
 
 def store_as_older_release() -> None:
-    """Store all applied states in the format of such a release."""
+    """Store all applied states in the format of an older release."""
     for row in AppliedDataset.objects.all():
         policy = row.state.get("load_policy") or {}
         row.state = {name: value for name, value in row.state.items() if name != "rules_recorded"}

@@ -1,4 +1,4 @@
-"""Refreshes as a worker performs them, on the warehouse of these tests."""
+"""Refreshes performed as by a worker, on the in-memory warehouse."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,8 +9,8 @@ from tests.architecture.world import Warehouse, World
 
 
 @dataclass
-class Answered:
-    """Exchange with a runner that has finished already."""
+class FinishedExchange:
+    """Exchange with a runner that has already finished."""
 
     finished: dict[str, Any]
 
@@ -18,7 +18,7 @@ class Answered:
         return {"event": "finished", **self.finished}
 
     def cancel(self) -> None:
-        """Nothing is under way."""
+        """Do nothing, because the request is finished."""
 
 
 @dataclass
@@ -28,17 +28,17 @@ class Observer:
     warehouse: Warehouse
     error: dict[str, Any] | None = None
 
-    def request(self, kind: str, manifest: Any) -> Answered:
+    def request(self, kind: str, manifest: Any) -> FinishedExchange:
         if self.error is not None:
-            return Answered({"status": "failed", "error": self.error})
-        there = [key for key in manifest.tables if key in self.warehouse.shapes]
-        tables = {key: asdict(self.warehouse.table(key)) for key in there}
-        sizes = {key: {"rows": 3, "bytes": 1000, "files": 1} for key in there}
-        return Answered({"status": "succeeded", "answer": sizes if kind == "sizes" else tables})
+            return FinishedExchange({"status": "failed", "error": self.error})
+        present = [key for key in manifest.tables if key in self.warehouse.shapes]
+        tables = {key: asdict(self.warehouse.table(key)) for key in present}
+        sizes = {key: {"rows": 3, "bytes": 1000, "files": 1} for key in present}
+        return FinishedExchange({"status": "succeeded", "answer": sizes if kind == "sizes" else tables})
 
 
 def observed(world: World, pk: int | None = None, error: dict[str, Any] | None = None) -> Refresh:
-    """Perform a refresh, the newest if none is named, and return it as it is then."""
+    """Perform the refresh with this key, or the newest one, and return it."""
     refresh = Refresh.objects.latest("pk") if pk is None else Refresh.objects.get(pk=pk)
     perform_refresh(refresh.pk, worker="test", runner=Observer(world.warehouse, error))
     return Refresh.objects.select_related("report", "preview").get(pk=refresh.pk)

@@ -1,4 +1,4 @@
-"""States for tests: short descriptions, and what carrying out a report makes of them."""
+"""Builders of architecture states for tests, and the applied state after a report."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,15 +17,15 @@ from metadata.domain.state import ColumnState, DatasetState
 EVERYTHING_ALLOWED = PolicySet.of_flags(dict.fromkeys(FLAGS, True))
 
 
-def column(key: str, name: str = "", type_: str = "string(50)", **said: Any) -> ColumnState:
-    return ColumnState(key, name or key, type_, **said)
+def column(key: str, name: str = "", type_: str = "string(50)", **fields: Any) -> ColumnState:
+    return ColumnState(key, name or key, type_, **fields)
 
 
-def dataset(key: str = "d1", name: str = "", *columns: ColumnState, **said: Any) -> DatasetState:
-    """A rawcore dataset; without columns it has a key ``id`` and an attribute ``v``."""
+def dataset(key: str = "d1", name: str = "", *columns: ColumnState, **fields: Any) -> DatasetState:
+    """Return a rawcore dataset; without columns it has a key ``id`` and an attribute ``v``."""
     described = columns or (column("id", "id", "integer", role="business_key", nullable=False), column("v"))
-    schema = said.pop("schema", "rawcore")
-    return DatasetState(key, schema, schema, name or f"rc_{key}", described, **said)
+    schema = fields.pop("schema", "rawcore")
+    return DatasetState(key, schema, schema, name or f"rc_{key}", described, **fields)
 
 
 def state(*datasets: DatasetState) -> ArchitectureState:
@@ -35,19 +35,19 @@ def state(*datasets: DatasetState) -> ArchitectureState:
 def report(
     before: ArchitectureState | CurrentState, after: ArchitectureState, policy: PolicySet | None = None
 ) -> ChangeReport:
-    """The report from one state file's content to another's."""
+    """Return the report that leads from one state to the other."""
     current = before if isinstance(before, CurrentState) else CurrentState.of_state(before)
     return build_report(current, after, policy or PolicySet(), Scope(FILES))
 
 
-def carried_out(before: ArchitectureState, after: ArchitectureState, done: ChangeReport) -> ArchitectureState:
-    """Return the applied state after every operation of the report finished, one by one."""
+def carried_out(before: ArchitectureState, after: ArchitectureState, change_report: ChangeReport) -> ArchitectureState:
+    """Return the applied state after every operation of the report, finished one by one."""
     applied = {dataset.key: dataset for dataset in before.datasets}
     matching = match(before.datasets, after.datasets, name=lambda row: row.qualified_name.lower(), former=former_names)
     desired = {pair.before.key: pair.after for pair in matching.known} | {
         dataset.key: dataset for dataset in after.datasets
     }
-    for operation in done.operations:
+    for operation in change_report.operations:
         key = operation.dataset_key
         reached = advance(applied.get(key), operation, desired.get(key))
         if reached is None:
@@ -57,13 +57,13 @@ def carried_out(before: ArchitectureState, after: ArchitectureState, done: Chang
     return ArchitectureState(tuple(applied.values()))
 
 
-def said(done: ChangeReport) -> list[str]:
-    """Operations in order, one line each."""
-    return [operation.describe() for operation in done.operations]
+def descriptions(change_report: ChangeReport) -> list[str]:
+    """Return the description of each operation in order."""
+    return [operation.describe() for operation in change_report.operations]
 
 
-def codes(done: ChangeReport) -> Iterable[str]:
-    return [warning.code for warning in done.warnings]
+def codes(change_report: ChangeReport) -> Iterable[str]:
+    return [warning.code for warning in change_report.warnings]
 
 
 def inverses(

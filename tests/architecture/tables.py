@@ -1,4 +1,4 @@
-"""Tables for tests of steps, and a tiny warehouse that does what steps say."""
+"""Table specifications for tests of steps, and an in-memory warehouse that executes steps."""
 
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
@@ -34,54 +34,56 @@ def table(name: str, *columns: ColumnSpec, of: str = "", kind: str = "rawcore", 
     return TableSpec(key("table", of or name), "rawcore", name, kind, columns, partitions, owner)
 
 
-def seen(spec: TableSpec, *, tied: bool = True) -> ObservedTable:
+def observed_table(spec: TableSpec, *, tied: bool = True) -> ObservedTable:
     columns = tuple(ObservedColumn(c.name, stored(c.type), key=c.key if tied else None) for c in spec.columns)
     return ObservedTable(spec.key, spec.qualified_name, columns, 3, spec.partition_by)
 
 
 def observed(*specs: TableSpec, tied: bool = True) -> dict[str, ObservedTable]:
-    return {spec.key: seen(spec, tied=tied) for spec in specs}
+    return {spec.key: observed_table(spec, tied=tied) for spec in specs}
 
 
-def operation(op: str, spec: TableSpec, col: ColumnSpec | None = None, **more) -> Operation:
+def operation(op: str, spec: TableSpec, col: ColumnSpec | None = None, **fields) -> Operation:
     named = {"column": col.name, "column_key": col.key} if col else {}
-    return Operation(op, spec.qualified_name, spec.dataset_key, **(named | more))
+    return Operation(op, spec.qualified_name, spec.dataset_key, **(named | fields))
 
 
 class Warehouse:
-    """A tiny warehouse: it does what a step says and refuses what Delta or the catalog would refuse."""
+    """In-memory warehouse that executes steps and refuses changes that Delta or the catalog would refuse."""
 
     def __init__(self, tables: dict[str, ObservedTable]) -> None:
         self.tables = dict(tables)
 
     def run(self, step: Step) -> None:
-        held = self.tables.get(step.table.key)
+        current = self.tables.get(step.table.key)
         if step.op == CREATE_TABLE:
             self._publish(step.table.key, step.table.qualified_name)
-            self.tables[step.table.key] = seen(step.table)
+            self.tables[step.table.key] = observed_table(step.table)
             return
-        assert held is not None, f"{step.describe()}: there is no table"
+        assert current is not None, f"{step.describe()}: there is no table"
         if step.op == RENAME_TABLE:
-            assert held.qualified_name == step.from_name
+            assert current.qualified_name == step.from_name
             self._publish(step.table.key, step.to_name)
-            held = replace(held, qualified_name=step.to_name)
+            current = replace(current, qualified_name=step.to_name)
         elif step.op == DROP_TABLE:
             del self.tables[step.table.key]
             return
-        self.tables[step.table.key] = replace(held, columns=self._columns(step, held), version=held.version + 1)
+        self.tables[step.table.key] = replace(
+            current, columns=self._columns(step, current), version=current.version + 1
+        )
 
     def _publish(self, own: str, name: str) -> None:
         others = [table.qualified_name.lower() for other, table in self.tables.items() if other != own]
         assert name.lower() not in others, f"{name} is published already"
 
-    def _columns(self, step: Step, held: ObservedTable) -> tuple[ObservedColumn, ...]:
-        columns = {column.name: column for column in held.columns}
+    def _columns(self, step: Step, current: ObservedTable) -> tuple[ObservedColumn, ...]:
+        columns = {column.name: column for column in current.columns}
         if step.op == RENAME_COLUMN:
             columns[step.from_name] = replace(columns[step.from_name], name=step.to_name)
-            # Delta refuses a change of case alone, since it finds the name taken.
-            assert step.to_name.lower() not in [name.lower() for name in held_names(held)]
+            # Delta refuses a change of case alone, because the name exists already.
+            assert step.to_name.lower() not in [name.lower() for name in column_names(current)]
         elif step.op == ADD_COLUMN:
-            assert step.column.name.lower() not in [name.lower() for name in held_names(held)]
+            assert step.column.name.lower() not in [name.lower() for name in column_names(current)]
             columns[step.column.name] = ObservedColumn(step.column.name, stored(step.column.type), key=step.column.key)
         elif step.op in (WIDEN_COLUMN, REBUILD_TABLE, RETYPE_COLUMN):
             for change in step.retyped:
@@ -97,8 +99,8 @@ class Warehouse:
         return tuple(columns.values())
 
 
-def held_names(held: ObservedTable) -> list[str]:
-    return [column.name for column in held.columns]
+def column_names(current: ObservedTable) -> list[str]:
+    return [column.name for column in current.columns]
 
 
 def after(steps: tuple[Step, ...], tables: dict[str, ObservedTable]) -> Warehouse:
@@ -117,7 +119,7 @@ def ops(steps: tuple[Step, ...]) -> list[str]:
 
 
 def report_on(before: TableSpec, wanted: TableSpec) -> list[Operation]:
-    """The operations that lead from one table to the other, as a report would list them."""
+    """Return the operations of a report that changes one table into the other."""
     was, will = ({c.key: c for c in spec.columns} for spec in (before, wanted))
     operations = [operation("drop_column", before, was[k]) for k in was if k not in will]
     for k in [k for k in was if k in will]:

@@ -1,7 +1,7 @@
-"""A small world for the tests of architecture control: people, a dataset, and a warehouse that obeys.
+"""Test world of architecture control: three users, a dataset and an in-memory warehouse.
 
-The warehouse keeps shapes of tables and does steps as ``becomes`` says, so a whole report can be
-carried out without Spark. It stands in for the loader: what it shows is handed over as observations.
+The warehouse stores table shapes and executes steps as ``becomes`` computes them, so tests execute whole reports
+without Spark. Like the loader, it stores its tables as observations.
 """
 
 from collections.abc import Callable, Iterable
@@ -40,12 +40,12 @@ T = TypeVar("T")
 
 
 class Killed(BaseException):
-    """The worker dies here."""
+    """Simulated death of a worker."""
 
 
 @dataclass
 class Warehouse:
-    """Tables by stable key, with how often each was changed."""
+    """In-memory warehouse: table shapes and version numbers by stable key."""
 
     environment: Environment
     shapes: dict[str, TableShape] = field(default_factory=dict)
@@ -67,13 +67,13 @@ class Warehouse:
         )
 
     def show(self, keys: Iterable[str] | None = None) -> None:
-        """Hand over what is there, for all tables that metadata speaks of."""
-        asked = set(keys or ()) | table_keys(dataset_states()) | set(self.shapes)
-        tables = {key: asdict(self.table(key)) for key in asked if key in self.shapes}
-        store_observations(environment=self.environment, asked=asked, tables=tables)
+        """Store observations of all tables that the metadata or the warehouse knows."""
+        requested = set(keys or ()) | table_keys(dataset_states()) | set(self.shapes)
+        tables = {key: asdict(self.table(key)) for key in requested if key in self.shapes}
+        store_observations(environment=self.environment, asked=requested, tables=tables)
 
     def do(self, step: Step) -> None:
-        """One step: nothing if the table shows it already."""
+        """Execute a step unless the table already has its result."""
         key, wanted = step.table.key, becomes(step) if step.leaves_trace else None
         if wanted is None or done_by(step, self.table(key)):
             return
@@ -90,19 +90,19 @@ class Warehouse:
 
 
 def committed() -> None:
-    """Link what services wrote, as after a commit: a test's own transaction never ends."""
+    """Seal pending change-log entries as after a commit, because the transaction of a test never commits."""
     chain.seal()
 
 
 def person(name: str, *roles: Role | str) -> Any:
-    """Return the user with exactly these roles, made without the service: most tests need no log of it."""
+    """Return the user with exactly these roles, created without the service and thus without change-log entries."""
     user, _ = get_user_model().objects.get_or_create(username=name)
     user.groups.set(Group.objects.filter(name__in=roles))
     return user
 
 
 def customers(author: Any, name: str = "rc_crm_customer", **described: Any) -> TargetDataset:
-    """``rawcore.rc_crm_customer``, historized, with a key and two attributes, described by the author."""
+    """Create ``rawcore.rc_crm_customer``, historized, with a key and two attributes, as the author."""
     with acting_as(author):
         known = TargetSchema.objects.filter(name="rawcore").first()
         schema = known or create_schema(name="rawcore", layer="rawcore")
@@ -117,7 +117,7 @@ def customers(author: Any, name: str = "rc_crm_customer", **described: Any) -> T
 
 @dataclass
 class World:
-    """Ada describes, Bob approves, Olga executes; the warehouse is theirs."""
+    """Editor Ada, approver Bob and operator Olga with a common warehouse."""
 
     author: Any
     approver: Any
@@ -153,7 +153,10 @@ class World:
         return request_execution(report=preview.report, user=self.operator).execution
 
     def work(self, execution: Execution, *, dies_at: float | None = None) -> Execution:
-        """Be the worker for one attempt. ``dies_at`` n: before step n; n + 0.5: after it ran, before its row."""
+        """Execute one attempt as a worker.
+
+        ``dies_at`` n: die before step n; n + 0.5: die after step n ran, before it is recorded.
+        """
         attempt = claim_execution(execution_pk=execution.pk, worker="w1")
         assert attempt is not None
         self.warehouse.show()
@@ -174,8 +177,10 @@ class World:
             if dies_at == place + 0.5:
                 raise Killed
             table = self.warehouse.table(step.table.key)
-            seen = asdict(table) if table else None
-            attempt.step_finished(place, succeeded=True, observed=seen, version_after=table.version if table else None)
+            observation = asdict(table) if table else None
+            attempt.step_finished(
+                place, succeeded=True, observed=observation, version_after=table.version if table else None
+            )
 
     def executed(self, scope: Scope | None = None) -> Execution:
         return self.work(self.queued(scope))
@@ -195,26 +200,26 @@ def make_world() -> World:
 
 
 def remembered_in(world: World, name: str, make: Callable[[], T]) -> T:
-    """Return what ``make`` returns, with its rows written and its changes of the world; ``name`` identifies it."""
-    made, after = remembered(name, lambda: (make(), world))
+    """Run ``make`` or restore its rows and its changes of the world from the row cache; return its result."""
+    result, after = remembered(name, lambda: (make(), world))
     vars(world).update(vars(after))
-    return made
+    return result
 
 
 def customers_built(world: World) -> World:
-    """The same world with customers, described and built; nothing is pending."""
+    """Create and build the customers dataset in the world; return the world."""
     customers(world.author)
     world.executed()
     return world
 
 
 def make_built_world() -> World:
-    """A world of its own, with customers described and built."""
+    """Return a new world with customers described and built."""
     return remembered("customers built", lambda: customers_built(make_world()))
 
 
 def contract_built(world: World) -> World:
-    """The same world with the contract ``mart.sales`` in force, which a dashboard reads."""
+    """Put the contract ``mart.sales``, which a dashboard reads, in force; return the world."""
     with acting_as(world.author):
         sales_mart()
     world.executed()
@@ -222,12 +227,12 @@ def contract_built(world: World) -> World:
 
 
 def make_contract_world() -> World:
-    """A world of its own, with a contract in force."""
+    """Return a new world with a contract in force."""
     return remembered("contract built", lambda: contract_built(make_world()))
 
 
 def agree_on_policy(environment: Environment, policies: dict[str, Any]) -> None:
-    """Change the policy as two administrators: one proposes what is looser, the other accepts it."""
+    """Change the policy with two administrators: the second accepts what the first proposes."""
     environment.refresh_from_db()
     proposal = update_policies(
         environment=environment,
@@ -241,7 +246,7 @@ def agree_on_policy(environment: Environment, policies: dict[str, Any]) -> None:
 
 
 def put_policy_in_force(environment: Environment, policies: dict[str, Any]) -> None:
-    """Write a policy with its record, as services do once it is decided; nobody is asked, and nobody is told."""
+    """Store a policy and its record without approval and without notifications."""
     row = Environment.objects.get(pk=environment.pk)
     user = person("policies")
     with transaction.atomic():

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def drifted(world: World) -> str:  # noqa: F811
-    """The key of a dataset a column of which was dropped by hand."""
+    """Return the key of a dataset with a column that was dropped by hand."""
     shapes = world.warehouse.shapes
     key = next(key for key, shape in shapes.items() if not shape.qualified_name.endswith("_hist"))
     shapes[key] = replace(
@@ -74,7 +74,7 @@ def test_drift_check_queues_a_refresh_of_every_table(world: World):  # noqa: F81
 
 @pytest.fixture
 def report(world: World) -> str:  # noqa: F811
-    """A report that needs nobody's approval."""
+    """Return the API path of a report that needs no approval."""
     put_policy_in_force(Environment.objects.get(), {})
     return f"reports/{world.report().report_id}/"
 
@@ -83,10 +83,10 @@ def test_dry_run_of_a_preview_is_queued_only_once(world: World, report: str):  #
     olga = signed_in(world.operator)
     preview = post(olga, f"{report}preview/", 201)
     answer = olga.post(f"/api/v1/{report}dry-run/", {}, content_type="application/json")
-    made = answer.json()
-    assert (answer.status_code, made["status"], made["preview"]) == (202, "queued", preview["fingerprint"])
-    assert answer.headers["Location"].endswith(f"/api/v1/dry-runs/{made['id']}/")
-    assert post(olga, f"{report}dry-run/", 202)["id"] == made["id"]
+    dry_run = answer.json()
+    assert (answer.status_code, dry_run["status"], dry_run["preview"]) == (202, "queued", preview["fingerprint"])
+    assert answer.headers["Location"].endswith(f"/api/v1/dry-runs/{dry_run['id']}/")
+    assert post(olga, f"{report}dry-run/", 202)["id"] == dry_run["id"]
 
 
 def test_dry_run_requires_a_preview(world: World, report: str):  # noqa: F811
@@ -103,19 +103,19 @@ def test_unfinished_dry_run_sends_retry_after_and_a_finished_one_its_result(worl
     place = f"dry-runs/{post(olga, f'{report}dry-run/', 202)['id']}/"
     waiting = olga.get(f"/api/v1/{place}")
     assert (waiting.headers["Retry-After"], waiting.json()["result"]) == ("1", None)
-    seen = {"succeeded": True, "steps": [], "tables": {}, "queries": []}
-    DryRun.objects.update(status="succeeded", result=seen)
+    result = {"succeeded": True, "steps": [], "tables": {}, "queries": []}
+    DryRun.objects.update(status="succeeded", result=result)
     done = olga.get(f"/api/v1/{place}")
     assert "Retry-After" not in done.headers
-    assert (done.json()["status"], done.json()["result"]) == ("succeeded", seen)
+    assert (done.json()["status"], done.json()["result"]) == ("succeeded", result)
 
 
 def test_dry_runs_are_listed_by_report_without_their_results(world: World, report: str):  # noqa: F811
     olga = signed_in(world.operator)
     post(olga, f"{report}preview/", 201)
-    made = post(olga, f"{report}dry-run/", 202)
-    listed = get(olga, f"dry-runs/?report={made['report']}")["results"]
-    assert [run["id"] for run in listed] == [made["id"]]
+    dry_run = post(olga, f"{report}dry-run/", 202)
+    listed = get(olga, f"dry-runs/?report={dry_run['report']}")["results"]
+    assert [run["id"] for run in listed] == [dry_run["id"]]
     assert "result" not in listed[0]
     assert get(olga, "dry-runs/?status=failed")["count"] == 0
 
@@ -125,7 +125,7 @@ def test_dry_runs_are_listed_by_report_without_their_results(world: World, repor
 
 @pytest.fixture
 def record() -> str:
-    """The record of a revert."""
+    """Return the id of the record of a revert."""
     run = LoadRunFactory(run_id="back", kind=REVERT, status="succeeded", reason="wrong file")
     with transaction.atomic():
         return str(seal_end(run_pk=run.pk, attempt=1).record_id)

@@ -1,4 +1,4 @@
-"""Change policies by REST: stricter at once, looser by two people."""
+"""Change policies by REST: a looser policy needs a second administrator, a stricter one does not."""
 
 import pytest
 from django.test import Client
@@ -30,8 +30,8 @@ def patch(client: Client, policies: dict, status: int) -> dict:
     return answer.json()
 
 
-def decide(client: Client, deed: str, proposal: str, status: int, **given: str) -> dict:
-    answer = client.post(f"{ADDRESS}{deed}/", {"proposal": proposal, **given}, content_type="application/json")
+def decide(client: Client, action: str, proposal: str, status: int, **fields: str) -> dict:
+    answer = client.post(f"{ADDRESS}{action}/", {"proposal": proposal, **fields}, content_type="application/json")
     assert answer.status_code == status, answer.content
     return answer.json()
 

@@ -1,4 +1,4 @@
-"""The API of architecture control: reading, and every step of the workflow with its refusals."""
+"""API of architecture control: lists, and each step of the workflow with its refusals."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def world(db) -> World:
-    """Customers are built; a rename that needs an approval is pending."""
+    """Return a world with customers built and a pending rename that needs an approval."""
     world = make_built_world()
     needing(world, safe=1)
     rename(world, "full_name", "display_name")
@@ -33,7 +33,7 @@ def world(db) -> World:
 
 
 def post(client: Client, path: str, status: int, over: str = "", **body: Any) -> Any:
-    """``over``: the address of what was looked at before; its ETag is sent along."""
+    """Send a POST and return its body; ``over`` is the path whose ETag is sent as If-Match."""
     headers = {"If-Match": client.get(f"/api/v1/{over}").headers["ETag"]} if over else {}
     answer = client.post(f"/api/v1/{path}", body, content_type="application/json", headers=headers)
     assert answer.status_code == status, answer.content
@@ -48,17 +48,17 @@ def get(client: Client, path: str, status: int = 200) -> Any:
 
 def test_a_change_goes_from_report_to_record(world: World):
     ada, bob, olga = (signed_in(user) for user in (world.author, world.approver, world.operator))
-    made = post(ada, "reports/", 201, kind="all")
-    report = f"reports/{made['report_id']}/"
-    assert made["report"]["format"] == "change-report/v1"
-    assert (made["status"], made["authors"], made["approvals_missing"]) == ("open", ["ada"], 1)
+    body = post(ada, "reports/", 201, kind="all")
+    report = f"reports/{body['report_id']}/"
+    assert body["report"]["format"] == "change-report/v1"
+    assert (body["status"], body["authors"], body["approvals_missing"]) == ("open", ["ada"], 1)
     assert post(bob, f"{report}approve/", 201, over=report, note="Agreed.")["person"] == "bob"
     preview = post(olga, f"{report}preview/", 201)
     assert get(olga, f"{report}preview/")["fingerprint"] == preview["fingerprint"]
-    asked = post(olga, f"{report}execute/", 202, over=f"{report}preview/", preview=preview["fingerprint"])
-    assert (asked["status"], asked["operation_count"], asked["command"]) == ("queued", 2, "REST")
-    world.work(Execution.objects.get(pk=asked["id"]))
-    done = get(olga, f"executions/{asked['id']}/")
+    execution = post(olga, f"{report}execute/", 202, over=f"{report}preview/", preview=preview["fingerprint"])
+    assert (execution["status"], execution["operation_count"], execution["command"]) == ("queued", 2, "REST")
+    world.work(Execution.objects.get(pk=execution["id"]))
+    done = get(olga, f"executions/{execution['id']}/")
     assert (done["status"], [step["status"] for step in done["steps"]]) == ("succeeded", ["succeeded"] * 2)
     record = get(olga, f"records/{done['record']}/")
     assert record["artifact"]["document"]["approvals"][0]["person"] == "bob"
@@ -80,8 +80,8 @@ def test_report_of_a_selection_keeps_the_names_of_its_words(world: World):
     ada = signed_in(world.author)
     customers(world.author, "rc_crm_order")
     world.warehouse.show()
-    made = post(ada, "reports/", 201, kind="selection", name="rawcore.*", exclude="*_order")
-    assert made["report"]["scope"]["name"] == "rawcore.rc_crm_customer"
+    body = post(ada, "reports/", 201, kind="selection", name="rawcore.*", exclude="*_order")
+    assert body["report"]["scope"]["name"] == "rawcore.rc_crm_customer"
     problem = post(ada, "reports/", 422, kind="schema", name="rawcore", exclude="layer:raw")
     assert (problem["code"], problem["detail"]) == ("unknown_scope", "scope: words to leave out go with a selection")
 
@@ -93,9 +93,9 @@ def test_blocked_change_is_left_out_of_a_report_and_its_report_withdrawn(world: 
     ada = signed_in(world.author)
     blocked = post(ada, "reports/", 201, kind="all")
     assert blocked["status"] == "blocked"
-    rest = post(ada, "reports/", 201, kind="all", without_blocked=True)
-    assert (rest["status"], rest["report"]["warnings"][0]["code"]) == ("open", "LEFT_OUT")
-    assert rest["report"]["scope"]["without_blocked"]
+    partial = post(ada, "reports/", 201, kind="all", without_blocked=True)
+    assert (partial["status"], partial["report"]["warnings"][0]["code"]) == ("open", "LEFT_OUT")
+    assert partial["report"]["scope"]["without_blocked"]
     withdrawn = post(ada, f"reports/{blocked['report_id']}/withdraw/", 200, reason="bob narrows it elsewhere")
     assert withdrawn["status"] == "withdrawn"
     other = post(ada, "reports/", 201, kind="all")["report_id"]
@@ -115,22 +115,22 @@ def test_approval_refuses_an_author_who_is_a_superuser(world: World):
     )
 
 
-# --- what was seen -----------------------------------------------------------------------------------
+# --- ETags ------------------------------------------------------------------------------------------
 
 
-def sent(client: Client, path: str, seen: str | None = None) -> tuple[int, str, str]:
-    """Status, code and ETag of an answer to a POST over what was seen."""
-    headers = {} if seen is None else {"If-Match": seen}
+def sent(client: Client, path: str, etag: str | None = None) -> tuple[int, str, str]:
+    """Return status, code and ETag of the response to a POST with this If-Match header."""
+    headers = {} if etag is None else {"If-Match": etag}
     answer = client.post(f"/api/v1/{path}", {}, content_type="application/json", headers=headers)
     return answer.status_code, answer.json().get("code", ""), answer.headers.get("ETag", "")
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject", "execute"])
-@pytest.mark.parametrize("seen", [None, "*"])
-def test_approve_reject_and_execute_require_an_if_match_header(world: World, verb: str, seen: str | None):
+@pytest.mark.parametrize("etag", [None, "*"])
+def test_approve_reject_and_execute_require_an_if_match_header(world: World, verb: str, etag: str | None):
     report = post(signed_in(world.author), "reports/", 201, kind="all")["report_id"]
     person = world.operator if verb == "execute" else world.approver
-    assert sent(signed_in(person), f"reports/{report}/{verb}/", seen)[:2] == (428, "if_match_required")
+    assert sent(signed_in(person), f"reports/{report}/{verb}/", etag)[:2] == (428, "if_match_required")
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])
@@ -180,7 +180,7 @@ def test_report_execution_and_record_lists_are_filtered_and_omit_details(world: 
 
 @pytest.fixture
 def record(world: World) -> str:
-    """The record of the rename."""
+    """Return the API path of the record of the rename."""
     put_policy_in_force(Environment.objects.get(), {})
     return f"records/{world.executed().record.record_id}/"
 
@@ -196,17 +196,17 @@ def test_record_lists_the_undo_options_of_its_operations(world: World, record: s
 
 def test_undo_changes_the_metadata_back_for_an_editor(world: World, record: str):
     assert post(signed_in(world.operator), f"{record}undo/", 403, metadata=True)["code"] == "not_permitted"
-    made = post(signed_in(world.author), f"{record}undo/", 201, metadata=True)
-    assert made["report"]["warnings"] == []
+    body = post(signed_in(world.author), f"{record}undo/", 201, metadata=True)
+    assert body["report"]["warnings"] == []
     assert TargetColumn.objects.filter(name="full_name").exists()
 
 
 @pytest.mark.parametrize("body", [{}, {"operations": None}, {"operations": [1]}])
 def test_undo_report_covers_linked_operations_for_a_whole_record_or_chosen_ones(world: World, record: str, body: dict):
-    made = post(signed_in(world.operator), f"{record}undo/", 201, **body)
-    assert made["report"]["undo"]["operations"] == [0, 1]
-    assert f"records/{made['undo_of']}/" == record
-    assert get(signed_in(world.approver), record)["undo_reports"] == [made["report_id"]]
+    undo_report = post(signed_in(world.operator), f"{record}undo/", 201, **body)
+    assert undo_report["report"]["undo"]["operations"] == [0, 1]
+    assert f"records/{undo_report['undo_of']}/" == record
+    assert get(signed_in(world.approver), record)["undo_reports"] == [undo_report["report_id"]]
 
 
 @pytest.mark.parametrize(
@@ -227,14 +227,14 @@ def test_undo_refuses_a_viewer(world: World, record: str):
 def test_a_report_is_created_after_a_refresh_as_one_job(world: World):
     ada = signed_in(world.author)
     answer = ada.post("/api/v1/refreshes/", {"kind": "all"}, content_type="application/json")
-    asked = answer.json()
-    assert (answer.status_code, asked["status"], asked["found"], asked["report"]) == (202, "queued", None, None)
-    assert answer.headers["Location"].endswith(f"/api/v1/refreshes/{asked['id']}/")
-    assert (asked["purpose"], asked["scope"]) == ("report", {"kind": "all", "name": "", "target_only": False})
+    refresh = answer.json()
+    assert (answer.status_code, refresh["status"], refresh["found"], refresh["report"]) == (202, "queued", None, None)
+    assert answer.headers["Location"].endswith(f"/api/v1/refreshes/{refresh['id']}/")
+    assert (refresh["purpose"], refresh["scope"]) == ("report", {"kind": "all", "name": "", "target_only": False})
     waiting = ada.get(answer.headers["Location"])
     assert (waiting.json()["finished_at"], waiting.headers["Retry-After"]) == (None, "1")
-    observed(world, asked["id"])
-    done = get(ada, f"refreshes/{asked['id']}/")
+    observed(world, refresh["id"])
+    done = get(ada, f"refreshes/{refresh['id']}/")
     assert (done["status"], done["found"], done["error"]) == ("succeeded", 2, None)
     report = get(ada, f"reports/{done['report']}/")
     assert (report["status"], report["created_by"]) == ("open", "ada")
@@ -242,19 +242,19 @@ def test_a_report_is_created_after_a_refresh_as_one_job(world: World):
 
 def test_failed_refresh_creates_no_report_and_stores_its_error(world: World):
     ada, known = signed_in(world.author), ChangeReport.objects.count()
-    asked = post(ada, "refreshes/", 202)["id"]
-    observed(world, asked, error={"code": "UNREADABLE_TABLE", "message": "it is damaged"})
-    done = get(ada, f"refreshes/{asked}/")
+    refresh = post(ada, "refreshes/", 202)["id"]
+    observed(world, refresh, error={"code": "UNREADABLE_TABLE", "message": "it is damaged"})
+    done = get(ada, f"refreshes/{refresh}/")
     assert (done["status"], done["report"], done["error"]["code"]) == ("failed", None, "UNREADABLE_TABLE")
     assert ChangeReport.objects.count() == known
 
 
 def test_refused_report_becomes_the_error_of_its_refresh(world: World):
     ada, known = signed_in(world.author), ChangeReport.objects.count()
-    asked = post(ada, "refreshes/", 202)["id"]
+    refresh = post(ada, "refreshes/", 202)["id"]
     world.author.groups.clear()
-    observed(world, asked)
-    assert Refresh.objects.get(pk=asked).error["code"] == "NOT_PERMITTED"
+    observed(world, refresh)
+    assert Refresh.objects.get(pk=refresh).error["code"] == "NOT_PERMITTED"
     assert ChangeReport.objects.count() == known
 
 
@@ -262,19 +262,19 @@ def test_a_preview_is_created_after_a_refresh_of_its_report(world: World):
     ada, olga = signed_in(world.author), signed_in(world.operator)
     report = post(ada, "reports/", 201, kind="all")["report_id"]
     post(ada, "refreshes/", 403, report=report)
-    asked = post(olga, "refreshes/", 202, report=report)["id"]
-    assert Refresh.objects.get(pk=asked).sizes is True
-    observed(world, asked)
+    refresh = post(olga, "refreshes/", 202, report=report)["id"]
+    assert Refresh.objects.get(pk=refresh).sizes is True
+    observed(world, refresh)
     preview = get(olga, f"reports/{report}/preview/")
     assert preview["document"]["steps"]
-    assert get(olga, f"refreshes/{asked}/")["preview"] == preview["fingerprint"]
+    assert get(olga, f"refreshes/{refresh}/")["preview"] == preview["fingerprint"]
 
 
 def test_refresh_is_visible_only_to_its_requester(world: World):
     ada, olga = signed_in(world.author), signed_in(world.operator)
-    asked = post(ada, "refreshes/", 202)["id"]
-    get(olga, f"refreshes/{asked}/", 404)
-    assert [refresh["id"] for refresh in get(ada, "refreshes/")["results"]] == [asked]
+    refresh_id = post(ada, "refreshes/", 202)["id"]
+    get(olga, f"refreshes/{refresh_id}/", 404)
+    assert [refresh["id"] for refresh in get(ada, "refreshes/")["results"]] == [refresh_id]
     assert get(olga, "refreshes/")["count"] == 0
 
 
@@ -298,9 +298,9 @@ def test_refresh_refuses_a_viewer(world: World):
 
 def test_refresh_page_redirects_to_the_report_of_a_refresh_requested_by_rest(world: World):
     ada = signed_in(world.author)
-    asked = post(ada, "refreshes/", 202)["id"]
-    report = observed(world, asked).report
-    assert ada.get(f"/refreshes/{asked}/").url == f"/reports/{report.report_id}/"
+    refresh = post(ada, "refreshes/", 202)["id"]
+    report = observed(world, refresh).report
+    assert ada.get(f"/refreshes/{refresh}/").url == f"/reports/{report.report_id}/"
 
 
 def test_approval_accepts_lost_readers_only_if_the_report_loses_some(world: World):
@@ -309,9 +309,9 @@ def test_approval_accepts_lost_readers_only_if_the_report_loses_some(world: Worl
     refused = post(bob, f"{report}approve/", 409, over=report, readers_lost=True)
     assert refused["code"] == "NO_READER_LOST"
     put_policy_in_force(world.environment, {"readers": "open"})
-    made = post(ada, "reports/", 201, kind="all")
-    report = f"reports/{made['report_id']}/"
-    assert {operation["code"] for operation in made["report"]["operations"]} == {"REWRITE_TABLE"}
+    body = post(ada, "reports/", 201, kind="all")
+    report = f"reports/{body['report_id']}/"
+    assert {operation["code"] for operation in body["report"]["operations"]} == {"REWRITE_TABLE"}
     assert post(bob, f"{report}approve/", 201, over=report, readers_lost=True)["readers_lost"] is True
     assert "columnMapping" in str(post(olga, f"{report}preview/", 201))
 
@@ -321,10 +321,10 @@ def test_an_approver_accepts_a_broken_contract(db: None):
     rename(world, "amount", "revenue")
     world.warehouse.show()
     ada, bob = signed_in(world.author), signed_in(world.approver)
-    made = post(ada, "reports/", 201, kind="all")
-    (operation,) = (operation for operation in made["report"]["operations"] if operation["op"] == "change_contract")
+    body = post(ada, "reports/", 201, kind="all")
+    (operation,) = (operation for operation in body["report"]["operations"] if operation["op"] == "change_contract")
     assert (operation["from"], operation["to"], operation["consumers"][0]["name"]) == ("1.0", "2.0", "Board")
-    report = f"reports/{made['report_id']}/"
+    report = f"reports/{body['report_id']}/"
     assert post(bob, f"{report}approve/", 409, over=report)["code"] == "CONTRACT_BROKEN"
     approval = post(bob, f"{report}approve/", 201, over=report, contracts_broken=True)
     assert [broken["dataset"] for broken in approval["contracts_broken"]] == ["mart.sales"]

@@ -1,4 +1,4 @@
-"""``manage.py export_state``: state files of what is described and of what was applied."""
+"""``manage.py export_state``: state files of the desired and of the applied state."""
 
 from pathlib import Path
 

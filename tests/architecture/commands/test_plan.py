@@ -106,8 +106,8 @@ def test_wrong_arguments_end_with_4(files, arguments: tuple, message: str, capsy
 def test_options_that_state_files_exclude_end_with_4(
     files, sides: tuple, arguments: tuple, message: str, capsys
 ) -> None:
-    given = files(RENAMED)
-    assert run(*(given[side] for side in sides), *arguments) == 4
+    paths = files(RENAMED)
+    assert run(*(paths[side] for side in sides), *arguments) == 4
     assert message in capsys.readouterr().err
 
 
@@ -131,5 +131,5 @@ def test_missing_state_file_ends_with_4(files, capsys: pytest.CaptureFixture) ->
 
 
 def test_plan_of_two_state_files_runs_no_query(files) -> None:
-    """Not marked for the database, so any query would fail here."""
+    """Fail on any query, because the test is not marked for the database."""
     assert run(*files(RENAMED)) == 0

@@ -1,4 +1,4 @@
-"""State files that ``manage.py plan`` must refuse: exit code 4, one line that says file, place and reason."""
+"""State files that ``manage.py plan`` refuses with exit code 4 and one line: file, position and reason."""
 
 import enum
 import json
@@ -40,7 +40,7 @@ DS, COL = ["datasets", 0], ["datasets", 0, "columns", 0]
 MISSING = enum.Enum("Missing", ["MISSING"]).MISSING
 
 
-def with_(path: list, value: Any) -> str:
+def with_value(path: list, value: Any) -> str:
     document = deepcopy(FILE)
     owner = document
     for part in path[:-1]:
@@ -81,7 +81,7 @@ REFUSED = [
     (["datasets"], [DATASET, DATASET | {"key": "d2", "name": "RC_A"}]),
     ([*DS, "columns"], [COLUMN, COLUMN | {"name": "w"}]),
     ([*DS, "columns"], [COLUMN, COLUMN | {"key": "c2", "name": "V"}]),
-    # Half a character, as JSON can escape it: no file, log or hash can hold it.
+    # A lone surrogate, which JSON can escape but UTF-8 cannot encode.
     ([*COL, "name"], LONE),
     ([*COL, "expression"], LONE),
     ([*DS, "filter"], LONE),
@@ -93,7 +93,7 @@ REFUSED = [
 @pytest.mark.parametrize(("path", "value"), REFUSED, ids=str)
 def test_invalid_state_file_is_refused_with_file_and_line(path: list, value: Any) -> None:
     with pytest.raises(StateProblem) as problem:
-        parse_state(with_(path, value), "b.json")
+        parse_state(with_value(path, value), "b.json")
     assert problem.value.one_line().startswith("b.json:1: ")
 
 
@@ -105,7 +105,7 @@ def test_invalid_state_file_is_refused_with_file_and_line(path: list, value: Any
         "{'format': 1}",
         f"{json.dumps(FILE)} x",
         json.dumps(FILE).replace("true", "9" * 5000, 1),
-        with_([*DS, "load_policy"], {"a": 7}).replace("7", "9" * 5000),
+        with_value([*DS, "load_policy"], {"a": 7}).replace("7", "9" * 5000),
     ],
     ids=["empty", "yaml", "single quotes", "something behind", "a number of 5000 digits", "such a number in a policy"],
 )
@@ -123,8 +123,8 @@ def files(folder: Path, text: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(with_([*COL, "expression"], LONE), id="half a character"),
-        pytest.param(with_([*DS, "load_policy"], {"a": 7}).replace("7", "9" * 5000), id="a number of 5000 digits"),
+        pytest.param(with_value([*COL, "expression"], LONE), id="half a character"),
+        pytest.param(with_value([*DS, "load_policy"], {"a": 7}).replace("7", "9" * 5000), id="a number of 5000 digits"),
     ],
 )
 def test_plan_of_an_unwritable_state_file_ends_with_4_and_one_line(
@@ -138,8 +138,8 @@ def test_plan_of_an_unwritable_state_file_ends_with_4_and_one_line(
 
 
 def test_error_with_an_unprintable_character_is_one_line_and_one_json_document(tmp_path: Path) -> None:
-    """In a process of its own, since only there standard output is as strict as in life."""
-    command = [sys.executable, "manage.py", "plan", *files(tmp_path, with_([*DS, LONE], 1)), "--format", "json"]
+    """Check the error in a process of its own, because only there standard output has a strict encoding."""
+    command = [sys.executable, "manage.py", "plan", *files(tmp_path, with_value([*DS, LONE], 1)), "--format", "json"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (ended.returncode, len(ended.stderr.splitlines())) == (4, 1)
     assert json.loads(ended.stdout)["error"]["code"] == "bad_state_file"

@@ -1,4 +1,4 @@
-"""The commands of the workflow: exit codes, one JSON document, the person from a personal token."""
+"""Commands of the workflow: exit codes, one JSON document, the user of a personal token."""
 
 import json
 import re
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 
 def run(*argv: str) -> tuple[int, dict]:
-    """The exit code and the JSON document; of a refusal, its code and message."""
+    """Return the exit code and the JSON document, with code and message of a refusal."""
     out = StringIO()
     try:
         call_command(*argv, "--json", stdout=out, stderr=StringIO())
@@ -37,7 +37,7 @@ def run(*argv: str) -> tuple[int, dict]:
 
 @pytest.fixture
 def acting(monkeypatch):
-    """Put a person's token into the environment."""
+    """Return a function that puts a token of a user into the environment."""
 
     def act(person) -> None:
         monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=person)[1])
@@ -46,99 +46,99 @@ def acting(monkeypatch):
 
 
 @pytest.fixture
-def looked(built, monkeypatch):
-    """The warehouse can be looked at: what it holds is handed over."""
+def observable(built, monkeypatch):
+    """Return a world whose refreshes observe its warehouse."""
     monkeypatch.setattr(refreshes, "observe", lambda **_: built.warehouse.show())
     return built
 
 
-def test_commands_lead_from_plan_over_approval_to_preview(looked, acting):
-    needing_approval(looked)
+def test_commands_lead_from_plan_over_approval_to_preview(observable, acting):
+    needing_approval(observable)
     code, report = run("plan")
     assert (code, report["status"]) == (0, "open")
-    acting(looked.approver)
+    acting(observable.approver)
     code, answer = run("approve", report["report"], "--note", "fine")
     assert (code, answer["status"], answer["person"], answer["approvals_missing"]) == (0, "approved", "bob", 0)
-    acting(looked.operator)
+    acting(observable.operator)
     code, answer = run("preview", answer["report"])
     assert code == 0
     assert answer["steps"][0]["statement"]
     assert answer["report_fingerprint"] == report["fingerprint"]
 
 
-def test_commands_leave_out_what_is_blocked_and_withdraw_its_report(looked, acting):
+def test_commands_leave_out_what_is_blocked_and_withdraw_its_report(observable, acting):
     column = TargetColumn.objects.get(name="balance")
-    with acting_as(looked.author):
+    with acting_as(observable.author):
         update_target_column(column=column, expected_version=column.version, type="integer")
     blocked = run("plan")[1]
-    rest = run("plan", "--without-blocked")[1]
-    assert (blocked["status"], rest["status"]) == ("blocked", "no_changes")
-    assert [warning["code"] for warning in rest["warnings"]] == ["LEFT_OUT"]
-    acting(looked.operator)
+    partial = run("plan", "--without-blocked")[1]
+    assert (blocked["status"], partial["status"]) == ("blocked", "no_changes")
+    assert [warning["code"] for warning in partial["warnings"]] == ["LEFT_OUT"]
+    acting(observable.operator)
     assert run("withdraw", blocked["report"], "--note", "not needed")[0] == 2
-    acting(looked.approver)
+    acting(observable.approver)
     assert run("withdraw", blocked["report"], "--note", "not needed")[1]["status"] == "withdrawn"
 
 
 @pytest.mark.parametrize("name", ["report", "fingerprint"])
-def test_approve_accepts_the_first_digits_of_a_report_or_fingerprint(looked, acting, name):
-    needing_approval(looked)
+def test_approve_accepts_the_first_digits_of_a_report_or_fingerprint(observable, acting, name):
+    needing_approval(observable)
     report = run("plan")[1]
-    acting(looked.approver)
+    acting(observable.approver)
     assert run("approve", report[name][:8])[1]["report"] == report["report"]
     assert run("approve", report[name][:20])[1]["code"] == "ALREADY_DECIDED"
 
 
-def test_approve_refuses_digits_that_begin_several_reports(looked, acting):
-    first = needing_approval(looked)
+def test_approve_refuses_digits_that_begin_several_reports(observable, acting):
+    first = needing_approval(observable)
     other = ChangeReport.objects.get(pk=first.pk)
     other.pk, other.report_id = None, UUID(int=first.report_id.int ^ 1)
     other.save(force_insert=True)
-    acting(looked.approver)
+    acting(observable.approver)
     code, answer = run("approve", str(first.report_id)[:8])
     assert (code, answer["code"]) == (2, "AMBIGUOUS_REPORT")
 
 
-def test_the_preview_prints_the_select_of_a_view(looked, acting):
-    describe_view(looked)
-    report = str(looked.approved().report_id)
-    acting(looked.operator)
+def test_the_preview_prints_the_select_of_a_view(observable, acting):
+    describe_view(observable)
+    report = str(observable.approved().report_id)
+    acting(observable.operator)
     assert [view["name"] for view in run("preview", report)[1]["views"]] == ["serving.customers"]
     out = StringIO()
     call_command("preview", report, stdout=out)
     assert "-- create the view serving.customers\nCREATE VIEW `serving`.`customers` AS\nSELECT" in out.getvalue()
 
 
-def test_reject_ends_the_report(looked, acting):
-    report = needing_approval(looked)
-    acting(looked.approver)
+def test_reject_ends_the_report(observable, acting):
+    report = needing_approval(observable)
+    acting(observable.approver)
     assert run("reject", str(report.report_id))[1]["status"] == "rejected"
 
 
 @pytest.mark.parametrize("command", ["approve", "reject", "preview", "execute"])
-def test_workflow_commands_require_a_user(looked, command):
-    report = needing_approval(looked)
+def test_workflow_commands_require_a_user(observable, command):
+    report = needing_approval(observable)
     code, answer = run(command, str(report.report_id))
     assert (code, answer["code"]) == (2, "NO_PERSON")
 
 
 @pytest.mark.parametrize("command", ["preview", "execute"])
-def test_preview_and_execute_require_the_execute_permission(looked, acting, command):
-    report = needing_approval(looked)
-    acting(looked.author)
+def test_preview_and_execute_require_the_execute_permission(observable, acting, command):
+    report = needing_approval(observable)
+    acting(observable.author)
     code, answer = run(command, str(report.report_id))
     assert (code, answer["code"]) == (2, "NOT_PERMITTED")
 
 
-def test_approve_refuses_an_unknown_report(looked, acting):
-    acting(looked.approver)
+def test_approve_refuses_an_unknown_report(observable, acting):
+    acting(observable.approver)
     code, answer = run("approve", "12345678")
     assert (code, answer["code"]) == (2, "UNKNOWN_REPORT")
 
 
-def test_approval_artifact_verifies_only_if_unchanged(looked, acting, tmp_path):
-    report, file = needing_approval(looked), tmp_path / "approval.json"
-    acting(looked.approver)
+def test_approval_artifact_verifies_only_if_unchanged(observable, acting, tmp_path):
+    report, file = needing_approval(observable), tmp_path / "approval.json"
+    acting(observable.approver)
     assert run("approve", str(report.report_id), "--artifact", str(file))[0] == 0
     assert run("verify_artifact", str(file))[1]["verified"] is True
     file.write_text(file.read_text().replace('"bob"', '"eve"'))
@@ -153,10 +153,10 @@ def test_verify_artifact_of_another_file_ends_with_4(db, tmp_path, text):
     assert run("verify_artifact", str(file))[0] == 4
 
 
-def test_verify_artifact_with_a_repeated_field_ends_with_4(looked, acting, tmp_path):
-    """A reader that takes the first of two fields would see another artifact than the one that verifies."""
-    report, file = needing_approval(looked), tmp_path / "approval.json"
-    acting(looked.approver)
+def test_verify_artifact_with_a_repeated_field_ends_with_4(observable, acting, tmp_path):
+    """Check that repeated fields are refused, because parsers differ in which of the values they use."""
+    report, file = needing_approval(observable), tmp_path / "approval.json"
+    acting(observable.approver)
     run("approve", str(report.report_id), "--artifact", str(file))
     file.write_text(file.read_text().replace("{", '{"format": "other",', 1))
     code, answer = run("verify_artifact", str(file))
@@ -167,7 +167,7 @@ def test_verify_artifact_of_a_missing_file_ends_with_4(db, tmp_path):
     assert run("verify_artifact", str(tmp_path / "none.json"))[0] == 4
 
 
-def test_records_lists_records_and_writes_an_artifact_file(looked, tmp_path):
+def test_records_lists_records_and_writes_an_artifact_file(observable, tmp_path):
     code, answer = run("records")
     assert (code, len(answer["records"]), answer["records"][0]["findings"]) == (0, 1, [])
     file = tmp_path / "record.json"
@@ -176,21 +176,21 @@ def test_records_lists_records_and_writes_an_artifact_file(looked, tmp_path):
     assert run("verify_artifact", str(file))[0] == 0
 
 
-def test_records_of_an_unknown_record_ends_with_4(looked):
+def test_records_of_an_unknown_record_ends_with_4(observable):
     assert run("records", "nothing")[0] == 4
 
 
-def test_drift_ends_with_0_in_sync_and_1_drifted(looked, acting):
+def test_drift_ends_with_0_in_sync_and_1_drifted(observable, acting):
     assert run("drift")[0] == 0
-    change_by_hand(looked)
+    change_by_hand(observable)
     code, answer = run("drift")
     assert (code, answer["drifted"]) == (1, 1)
-    acting(looked.operator)
+    acting(observable.operator)
     assert run("drift", "--adopt", "rawcore.rc_crm_customer", "--reason", "by hand")[0] == 0
 
 
-def test_drift_prints_each_dataset_and_ends_with_the_number_of_drifted_ones(looked):
-    change_by_hand(looked)
+def test_drift_prints_each_dataset_and_ends_with_the_number_of_drifted_ones(observable):
+    change_by_hand(observable)
     out = StringIO()
     with pytest.raises(CommandExit, match="1 of 1 dataset drifted"):
         call_command("drift", stdout=out, stderr=StringIO())
@@ -198,20 +198,20 @@ def test_drift_prints_each_dataset_and_ends_with_the_number_of_drifted_ones(look
     assert re.search(r"1 dataset, last checked [-0-9]+ [:0-9]+ UTC", out.getvalue())
 
 
-def test_after_a_failed_refresh_drift_uses_the_last_observations_and_adopts_nothing(looked, acting, monkeypatch):
+def test_after_a_failed_refresh_drift_uses_the_last_observations_and_adopts_nothing(observable, acting, monkeypatch):
     def fail(**_: object) -> None:
         raise refreshes.CannotRefresh("no worker is running")
 
     monkeypatch.setattr(refreshes, "observe", fail)
-    acting(looked.operator)
+    acting(observable.operator)
     assert run("drift")[0] == 0
     code, answer = run("drift", "--adopt", "rawcore.rc_crm_customer", "--reason", "by hand")
     assert (code, answer["message"]) == (4, "cannot adopt: the refresh failed: no worker is running")
 
 
 @pytest.mark.parametrize("option", ["--environment", "--adopt"])
-def test_drift_of_an_unknown_environment_or_dataset_ends_with_4(looked, acting, option):
-    acting(looked.operator)
+def test_drift_of_an_unknown_environment_or_dataset_ends_with_4(observable, acting, option):
+    acting(observable.operator)
     assert run("drift", option, "nothing")[0] == 4
 
 
@@ -229,10 +229,10 @@ def test_plan_uses_the_last_observation_if_the_refresh_fails(built, monkeypatch)
 
 
 @pytest.fixture
-def renamed(looked) -> str:
-    """The id of a rename's record."""
-    rename(looked, "full_name", "display_name")
-    return str(looked.executed().record.record_id)
+def renamed(observable) -> str:
+    """Return the id of the record of an executed rename."""
+    rename(observable, "full_name", "display_name")
+    return str(observable.executed().record.record_id)
 
 
 def test_records_prints_the_undo_options_of_a_record(renamed, capsys):
@@ -243,22 +243,22 @@ def test_records_prints_the_undo_options_of_a_record(renamed, capsys):
 
 
 @pytest.mark.parametrize("chosen", [(), ("--operation", "2"), ("--operation", "1", "--operation", "2")])
-def test_undo_creates_a_report_that_can_be_previewed(looked, acting, renamed, chosen):
-    acting(looked.operator)
+def test_undo_creates_a_report_that_can_be_previewed(observable, acting, renamed, chosen):
+    acting(observable.operator)
     code, report = run("undo", renamed, *chosen)
     assert (code, report["status"], report["undo"]["operations"]) == (0, "open", [0, 1])
     assert run("preview", report["report"])[0] == 0
 
 
-def test_undo_changes_the_metadata_back_by_option(looked, acting, renamed):
-    acting(looked.author)
+def test_undo_changes_the_metadata_back_by_option(observable, acting, renamed):
+    acting(observable.author)
     code, report = run("undo", renamed, "--metadata")
     assert (code, report["warnings"]) == (0, [])
     assert TargetColumn.objects.filter(name="full_name").exists()
 
 
-def test_undo_prints_its_operations_and_warns_of_unchanged_metadata(looked, acting, renamed, capsys):
-    acting(looked.operator)
+def test_undo_prints_its_operations_and_warns_of_unchanged_metadata(observable, acting, renamed, capsys):
+    acting(observable.operator)
     call_command("undo", renamed)
     output = capsys.readouterr().out
     assert "allowed  rename_column rawcore.rc_crm_customer: display_name → full_name" in output
@@ -268,8 +268,8 @@ def test_undo_prints_its_operations_and_warns_of_unchanged_metadata(looked, acti
 @pytest.mark.parametrize(
     ("arguments", "code"), [(("nothing",), "UNKNOWN_RECORD"), ((None, "--operation", "0"), "UNKNOWN_OPERATION")]
 )
-def test_undo_of_an_unknown_record_or_operation_ends_with_2(looked, acting, renamed, arguments, code):
-    acting(looked.operator)
+def test_undo_of_an_unknown_record_or_operation_ends_with_2(observable, acting, renamed, arguments, code):
+    acting(observable.operator)
     ended, answer = run("undo", arguments[0] or renamed, *arguments[1:])
     assert (ended, answer["code"]) == (2, code)
 
@@ -279,13 +279,13 @@ def test_undo_requires_a_user(renamed):
     assert (code, answer["code"]) == (2, "NO_PERSON")
 
 
-def test_approve_accepts_lost_readers_by_option(looked, acting):
-    put_policy_in_force(looked.environment, {"readers": "open"})
-    rename(looked, "full_name", "display_name")
+def test_approve_accepts_lost_readers_by_option(observable, acting):
+    put_policy_in_force(observable.environment, {"readers": "open"})
+    rename(observable, "full_name", "display_name")
     report = run("plan")[1]["report"]
-    acting(looked.approver)
+    acting(observable.approver)
     assert run("approve", report, "--accept-lost-readers")[1]["status"] == "approved"
-    acting(looked.operator)
+    acting(observable.operator)
     assert "columnMapping" in run("preview", report)[1]["steps"][0]["statement"]
 
 

@@ -1,4 +1,4 @@
-"""Tests of the verification of artifacts."""
+"""Verification of artifacts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Policy sets: defaults, allow-flags, edits, and what they make of operations."""
+"""Change policies: defaults, allow flags, edits, and decisions on operations."""
 
 import json
 from typing import Any
@@ -12,8 +12,8 @@ from architecture.domain.operations import BASE, HISTORY, Operation
 from architecture.domain.policy_rules import ALLOW, APPROVE, BLOCK, RULES, rule_for
 
 
-def operation(op: str, side: str = BASE, **said: Any) -> Operation:
-    return Operation(op, "rawcore.rc_a", "d1", side, **said)
+def operation(op: str, side: str = BASE, **fields: Any) -> Operation:
+    return Operation(op, "rawcore.rc_a", "d1", side, **fields)
 
 
 DEFAULTS = [

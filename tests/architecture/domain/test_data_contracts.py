@@ -1,4 +1,4 @@
-"""Contracts: the changes that break them, the decision of the change policy, and the versions."""
+"""Data contracts: breaking changes, decisions of the change policy, and versions."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,8 +22,8 @@ POSITIVE = CheckState("c1", "flights are counted", "range", "stop", {"columns": 
 BOARD = ExposureState("Delay board", "dashboard", "Operations", "https://bi.example.org/delays")
 
 
-def mart(*columns: ColumnState, checks: tuple[CheckState, ...] = (POSITIVE,), **said: Any) -> DatasetState:
-    values = {"schema": "mart", "contract": ContractState(checks), "exposures": (BOARD,), **said}
+def mart(*columns: ColumnState, checks: tuple[CheckState, ...] = (POSITIVE,), **fields: Any) -> DatasetState:
+    values = {"schema": "mart", "contract": ContractState(checks), "exposures": (BOARD,), **fields}
     return dataset("d", "daily", *(columns or (DAY, FLIGHTS, DELAY)), **values)
 
 
@@ -57,7 +57,7 @@ BREAKING = [
 
 
 def test_raised_minimum_of_a_text_column_breaks_the_contract() -> None:
-    """Delays as text: '10' lies below '9'."""
+    """Check that text is compared as text: a minimum of 9 is higher than one of 10."""
     before, after = (
         mart(
             *(DAY, FLIGHTS, replace(DELAY, type="string")),
@@ -130,16 +130,16 @@ def test_a_break_raises_the_major_version_and_growth_the_minor(
 # --- in a report -------------------------------------------------------------------------------
 
 
-def of_contract(made: ChangeReport) -> Operation:
-    (operation,) = [operation for operation in made.operations if operation.op == CHANGE_CONTRACT]
+def of_contract(change_report: ChangeReport) -> Operation:
+    (operation,) = [operation for operation in change_report.operations if operation.op == CHANGE_CONTRACT]
     return operation
 
 
 def test_broken_contract_needs_approval_and_names_the_consumers() -> None:
-    made = report(state(in_force(mart())), state(mart(DAY, FLIGHTS)))
-    operation = of_contract(made)
+    change_report = report(state(in_force(mart())), state(mart(DAY, FLIGHTS)))
+    operation = of_contract(change_report)
     assert (operation.decision, operation.consumers) == (NEEDS_APPROVAL, (BOARD,))
-    assert "read by dashboard Delay board (Operations)" in as_text(made)
+    assert "read by dashboard Delay board (Operations)" in as_text(change_report)
 
 
 def test_growth_of_a_contract_is_allowed() -> None:
@@ -167,19 +167,21 @@ def test_executed_operations_put_the_contract_in_force(after: DatasetState) -> N
 
 
 def test_a_new_dataset_gets_its_first_version_with_its_table() -> None:
-    made = report(state(), state(mart()))
-    (applied,) = carried_out(state(), state(mart()), made).datasets
+    change_report = report(state(), state(mart()))
+    (applied,) = carried_out(state(), state(mart()), change_report).datasets
     assert applied.contract.version == "1.0"
 
 
 def test_half_executed_report_leaves_the_broken_contract_to_the_next_report() -> None:
     before, after = state(in_force(mart())), state(mart(DAY, FLIGHTS))
-    made = report(before, after)
-    first = replace(made, operations=tuple(item for item in made.operations if item.op != CHANGE_CONTRACT))
+    change_report = report(before, after)
+    first = replace(
+        change_report, operations=tuple(item for item in change_report.operations if item.op != CHANGE_CONTRACT)
+    )
     assert of_contract(report(carried_out(before, after, first), after)).code == BREAKS_CONTRACT
 
 
-# --- stored forms ------------------------------------------------------------------------------
+# --- storage -----------------------------------------------------------------------------------
 
 
 def test_state_files_and_rows_hold_the_contract() -> None:

@@ -1,4 +1,4 @@
-"""Tests of the states of reports, and of the checks before a decision and an execution."""
+"""States of reports, and checks before a decision and an execution."""
 
 import pytest
 
@@ -119,8 +119,8 @@ def test_approval_of_a_report_that_needs_none_is_refused():
 
 
 def refuse(**changes: object) -> str:
-    """The code of the refusal, empty if there is none."""
-    asked = {
+    """Return the code of the refusal, empty if there is none."""
+    arguments = {
         "status": "approved",
         "decisions": [yes("bob")],
         "fingerprint": PRINT,
@@ -130,7 +130,7 @@ def refuse(**changes: object) -> str:
         "approver_may_execute": True,
     }
     try:
-        decisions.refuse_execution(**asked | changes)
+        decisions.refuse_execution(**arguments | changes)
     except Refused as refused:
         return code_of(refused)
     return ""

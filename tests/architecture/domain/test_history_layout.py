@@ -1,4 +1,4 @@
-"""Names of a history's own columns in each profile, which no other column may have."""
+"""Technical columns of a history in each profile, whose names are reserved."""
 
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
@@ -36,7 +36,7 @@ def dataset(at: str = "timestamp", /, **policy) -> DatasetState:
 
 
 def own_columns(state: DatasetState) -> list[tuple[str, str]]:
-    """Name and type of what is not described, in order."""
+    """Return name and type of the technical columns, in order."""
     table = history_table(state)
     described = table.of_purpose("business_key", "attribute", "foreign_key")
     return [(column.name, column.type) for column in table.columns if column not in described]

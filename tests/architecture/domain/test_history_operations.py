@@ -1,4 +1,4 @@
-"""Datasets that have a view of operations, and what it reads."""
+"""Operations views: the datasets that have one, and its inputs."""
 
 from dataclasses import replace
 

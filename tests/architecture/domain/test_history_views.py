@@ -1,4 +1,4 @@
-"""The statements that publish what stands over a history, as text; tests with Spark run them."""
+"""Statements that publish the views of a history, as text; tests with Spark run them."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def statements(*views: str, at: str = "timestamp", **policy) -> tuple[str, ...]:
 
 
 def body(statement: str) -> str:
-    """A view without its comment and way of growing."""
+    """Return the statement without its COMMENT and WITH SCHEMA lines."""
     return " ".join(line for line in statement.splitlines() if not line.startswith(("COMMENT", "WITH SCHEMA")))
 
 

@@ -1,4 +1,4 @@
-"""Next action that a report asks of a user: the rule of the inbox. Pure."""
+"""Next action that a report requests from a user: the rule of the inbox."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,9 +32,9 @@ EVERYBODY = (ADA, BOB, OLGA, VERA)
 PRINT = "a" * 64
 
 
-def facts(status: str = report_states.OPEN, need: int = 1, **said: Any) -> Facts:
-    """A report of Ada's, who made it and wrote what it changes."""
-    known = {"authors": frozenset({"ada"}), "made_by": ADA.pk} | said
+def facts(status: str = report_states.OPEN, need: int = 1, **fields: Any) -> Facts:
+    """Return a report that Ada created and whose changes she wrote."""
+    known = {"authors": frozenset({"ada"}), "made_by": ADA.pk} | fields
     return Facts(status=status, fingerprint=PRINT, need=Need(need), **known)
 
 
@@ -46,13 +46,13 @@ def asks(of: Facts) -> dict[str, str]:
     return {person.name: ask for person in EVERYBODY if (ask := asked_of(of, person))}
 
 
-def test_an_open_report_asks_those_who_may_approve_it():
+def test_an_open_report_actionsthose_who_may_approve_it():
     assert asks(facts()) == {"bob": DECIDE, "ada": OTHERS}
 
 
 def test_author_with_the_approve_permission_waits_for_others():
-    both = replace(ADA, may_approve=True)
-    assert asked_of(facts(), both) == OTHERS
+    ada = replace(ADA, may_approve=True)
+    assert asked_of(facts(), ada) == OTHERS
 
 
 def test_user_who_decided_has_no_further_action():
@@ -66,11 +66,11 @@ def test_approver_without_the_required_role_has_no_action():
     assert asked_of(replace(facts(), need=Need(1, "steward")), replace(BOB, roles=frozenset({"admin"}))) == DECIDE
 
 
-def test_an_approved_report_asks_those_who_may_execute_it():
+def test_an_approved_report_actionsthose_who_may_execute_it():
     assert asks(facts(report_states.APPROVED, decided=yes("bob"))) == {"olga": EXECUTE, "ada": OTHERS}
 
 
-def test_report_that_needs_no_approval_asks_for_execution():
+def test_report_that_needs_no_approval_actionsfor_execution():
     assert asks(facts(need=0)) == {"olga": EXECUTE, "ada": OTHERS}
 
 
@@ -82,43 +82,43 @@ def test_approver_is_not_asked_to_execute_if_the_policy_forbids_it():
 
 
 @pytest.mark.parametrize("state", sorted(states.RESTARTABLE))
-def test_stopped_execution_asks_operators_to_resume_it(state: str):
+def test_stopped_execution_actionsoperators_to_resume_it(state: str):
     stopped = facts(report_states.APPROVED, decided=yes("bob"), execution=state)
     assert asks(stopped) == {"olga": RESUME, "ada": OTHERS}
 
 
-def test_stopped_execution_of_an_outdated_report_asks_for_resuming():
+def test_stopped_execution_of_an_outdated_report_actionsfor_resuming():
     stopped = facts(report_states.APPROVED, decided=yes("bob"), execution=states.FAILED, stale="TABLE_MOVED")
     assert asked_of(stopped, OLGA) == RESUME
 
 
-def test_running_execution_asks_no_user():
+def test_running_execution_actionsno_user():
     assert asks(facts(report_states.APPROVED, decided=yes("bob"), execution=states.RUNNING)) == {"ada": OTHERS}
 
 
-def test_a_blocked_report_asks_its_authors():
+def test_a_blocked_report_actionsits_authors():
     assert asks(facts(report_states.BLOCKED)) == {"ada": REPAIR}
 
 
-def test_rejected_report_asks_its_authors_for_a_new_one():
+def test_rejected_report_actionsits_authors_for_a_new_one():
     assert asks(facts(report_states.REJECTED)) == {"ada": RENEW}
 
 
-def test_outdated_report_asks_its_authors_for_a_new_one_and_no_user_to_approve():
+def test_outdated_report_actionsits_authors_for_a_new_one_and_no_user_to_approve():
     assert asks(facts(stale="REPORT_STALE")) == {"ada": RENEW}
 
 
-def test_superseded_report_asks_its_creator_to_open_the_newer_one():
+def test_superseded_report_actionsits_creator_to_open_the_newer_one():
     superseded = facts(report_states.SUPERSEDED, authors=frozenset({"ada", "bob"}))
     assert asks(superseded) == {"ada": FOLLOW}
 
 
-def test_report_without_changes_asks_no_user():
+def test_report_without_changes_actionsno_user():
     assert asks(facts(report_states.NO_CHANGES)) == {}
 
 
 def reports() -> Iterator[Facts]:
-    """Yield reports in all states that change what is asked."""
+    """Yield reports in all states that affect the next action."""
     for status, need, decided, execution, stale, approver_may_execute, authors in product(
         sorted(report_states.REPORT_STEPS),
         range(3),
@@ -140,10 +140,10 @@ def reports() -> Iterator[Facts]:
 
 
 def test_next_action_is_never_one_that_the_workflow_refuses():
-    asked = set()
+    actions = set()
     for of, may_approve, may_execute in product(reports(), [False, True], [False, True]):
         ask = asked_of(of, replace(BOB, may_approve=may_approve, may_execute=may_execute))
-        asked.add(ask)
+        actions.add(ask)
         if ask == DECIDE:
             assert may_approve
             assert not of.stale
@@ -166,4 +166,4 @@ def test_next_action_is_never_one_that_the_workflow_refuses():
                 user=BOB.name,
                 approver_may_execute=of.approver_may_execute,
             )
-    assert {DECIDE, EXECUTE, RESUME} <= asked <= {*ASKS, ""}
+    assert {DECIDE, EXECUTE, RESUME} <= actions <= {*ASKS, ""}

@@ -1,4 +1,4 @@
-"""Comparing two change policies: what lets through more than before."""
+"""Comparison of two change policies: the choices that permit more than before."""
 
 from dataclasses import replace
 
@@ -13,12 +13,12 @@ from architecture.domain.steps.features import OPEN
 DEFAULTS = PolicySet()
 
 
-def severities(**given: str) -> PolicySet:
-    return replace(DEFAULTS, severities={**DEFAULTS.severities, **given})
+def severities(**values: str) -> PolicySet:
+    return replace(DEFAULTS, severities={**DEFAULTS.severities, **values})
 
 
-def needs(policy: PolicySet = DEFAULTS, **given: Need) -> PolicySet:
-    return replace(policy, approvals={**policy.approvals, **given})
+def needs(policy: PolicySet = DEFAULTS, **by_risk: Need) -> PolicySet:
+    return replace(policy, approvals={**policy.approvals, **by_risk})
 
 
 def choices(before: PolicySet, after: PolicySet) -> list[str]:
@@ -39,9 +39,9 @@ def test_a_lower_severity_is_looser_and_a_higher_one_is_not(code: str, strict: s
 
 @pytest.mark.parametrize("risk", ["safe", "review", "destructive"])
 def test_fewer_approvals_are_looser_and_more_are_not(risk: str):
-    two, fewer = needs(**{risk: Need(2)}), needs(**{risk: Need(1)})
-    assert choices(two, fewer) == [f"approvals.{risk}"]
-    assert choices(fewer, two) == []
+    more, fewer = needs(**{risk: Need(2)}), needs(**{risk: Need(1)})
+    assert choices(more, fewer) == [f"approvals.{risk}"]
+    assert choices(fewer, more) == []
 
 
 def test_a_role_that_is_dropped_or_changed_is_looser():
@@ -73,7 +73,7 @@ def test_readers_limited_to_spark_are_looser():
 
 
 def test_higher_severity_is_looser_if_its_risk_needs_fewer_approvals():
-    """Two approvals for safe changes and none for the others: raising the severity would drop both."""
+    """Check a severity that has two required approvals for safe changes and none above: a higher one drops both."""
     before = needs(**{SAFE: Need(2), REVIEW: Need(0)})
     after = replace(before, severities={**before.severities, "ADD_COLUMN": APPROVE})
     assert choices(before, after) == ["severities.ADD_COLUMN"]

@@ -1,4 +1,4 @@
-"""Change reports: what they say, what their fingerprint is over, and how they read."""
+"""Change reports: content, fingerprint and formats."""
 
 import json
 import os
@@ -30,14 +30,14 @@ AFTER = state(
 
 
 def fingerprint(**changed: object) -> str:
-    given = {"current": BEFORE, "desired": AFTER, "policy": PolicySet(), "scope": Scope(), "environment": "dev"}
-    given |= changed
-    current = CurrentState.of_state(given.pop("current"))
-    return build_report(current, *given.values()).fingerprint
+    arguments = {"current": BEFORE, "desired": AFTER, "policy": PolicySet(), "scope": Scope(), "environment": "dev"}
+    arguments |= changed
+    current = CurrentState.of_state(arguments.pop("current"))
+    return build_report(current, *arguments.values()).fingerprint
 
 
-def edited(**said: object):
-    return state(replace(AFTER.datasets[0], **said), *AFTER.datasets[1:])
+def edited(**fields: object):
+    return state(replace(AFTER.datasets[0], **fields), *AFTER.datasets[1:])
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_the_fingerprint_is_the_same_for_every_hash_seed(locale: str, tmp_path: 
 
 
 def test_fingerprint_of_a_report_is_the_same_in_every_release() -> None:
-    """Stored reports are approved by it; a change here makes every one of them stale."""
+    """Check a fixed fingerprint, because approvals of stored reports refer to it."""
     assert report(state(dataset("d1")), state(dataset("d1", "rc_x"))).fingerprint == (
         "8b02f74ae298ff5c240acbe57534b600de9c962189431a4e2bdd21aa34fe5484"
     )
 
 
-# --- what it says ----------------------------------------------------------------------------
+# --- content ---------------------------------------------------------------------------------
 
 
 def test_json_has_the_fields_of_the_contract() -> None:
@@ -165,8 +165,8 @@ def datasets() -> tuple[DatasetState, ...]:
     ids=lambda value: str(value) if isinstance(value, Scope) else "",
 )
 def test_a_scope_resolves_to_datasets(scope: Scope, names: set[str]) -> None:
-    there = CurrentState.of_state(state(dataset("gone", "rc_gone")))
-    assert keys_in_scope(scope, there, datasets()) == names
+    current = CurrentState.of_state(state(dataset("gone", "rc_gone")))
+    assert keys_in_scope(scope, current, datasets()) == names
 
 
 def test_scope_resolves_to_no_dataset_that_it_leaves_out() -> None:
@@ -221,8 +221,8 @@ def test_target_only_requires_a_dataset_scope() -> None:
 
 
 def test_report_lists_the_datasets_of_its_scope() -> None:
-    there = CurrentState.of_state(state())
-    change_report = build_report(there, datasets(), PolicySet(), Scope(DATASET, "rawcore.rc_a"))
+    current = CurrentState.of_state(state())
+    change_report = build_report(current, datasets(), PolicySet(), Scope(DATASET, "rawcore.rc_a"))
     assert change_report.as_json()["scope"] == {
         "kind": "dataset",
         "name": "rawcore.rc_a",
@@ -262,7 +262,7 @@ def test_2000_datasets_with_30_columns_take_less_than_5_seconds() -> None:
 
 
 def test_resolved_scope_keeps_its_datasets_after_a_rename() -> None:
-    """Once the first rename is done nothing is called as the scope names it."""
+    """Check a scope whose dataset has no longer the name that the scope was requested with."""
     scope = Scope(DATASET, "rawcore.rc_old", keys=frozenset({"d1"}))
     after = state(dataset("d1", "rc_new"), dataset("d2", "rc_b"))
     assert build_report(CurrentState.of_state(after), after, PolicySet(), scope).content["scope"][-1] == ["d1"]

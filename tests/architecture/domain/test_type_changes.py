@@ -1,4 +1,4 @@
-"""Type changes: the contract's statements, and properties of every pair."""
+"""Type changes: classes of the contract, and properties of all pairs of types."""
 
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -79,18 +79,18 @@ def test_type_change_is_classified(before: str, after: str, change: TypeChange) 
 
 
 @given(data_types())
-def test_a_type_is_equivalent_to_itself(one: DataType) -> None:
-    assert classify_types(one, one) is EQUIVALENT
+def test_a_type_is_equivalent_to_itself(type_: DataType) -> None:
+    assert classify_types(type_, type_) is EQUIVALENT
 
 
 @given(data_types(), data_types())
-def test_types_are_equivalent_only_if_equal(one: DataType, other: DataType) -> None:
-    assert (classify_types(one, other) is EQUIVALENT) == (one == other)
+def test_types_are_equivalent_only_if_equal(first: DataType, second: DataType) -> None:
+    assert (classify_types(first, second) is EQUIVALENT) == (first == second)
 
 
 @given(data_types(), data_types())
-def test_widening_never_holds_in_both_directions(one: DataType, other: DataType) -> None:
-    assert not (classify_types(one, other).widens and classify_types(other, one).widens)
+def test_widening_never_holds_in_both_directions(first: DataType, second: DataType) -> None:
+    assert not (classify_types(first, second).widens and classify_types(second, first).widens)
 
 
 def test_widening_is_transitive() -> None:
@@ -104,15 +104,15 @@ def test_widening_is_transitive() -> None:
 
 
 @given(data_types(), data_types())
-def test_reverse_of_a_widening_is_narrower_or_incompatible(one: DataType, other: DataType) -> None:
-    if classify_types(one, other).widens:
-        assert classify_types(other, one) in (NARROWER, INCOMPATIBLE)
+def test_reverse_of_a_widening_is_narrower_or_incompatible(first: DataType, second: DataType) -> None:
+    if classify_types(first, second).widens:
+        assert classify_types(second, first) in (NARROWER, INCOMPATIBLE)
 
 
 @given(data_types(), data_types())
-def test_types_that_are_stored_alike_need_no_rebuild(one: DataType, other: DataType) -> None:
-    if stored_type(one) == stored_type(other):
-        assert classify_types(one, other) is not REBUILD
+def test_types_that_are_stored_alike_need_no_rebuild(first: DataType, second: DataType) -> None:
+    if stored_type(first) == stored_type(second):
+        assert classify_types(first, second) is not REBUILD
 
 
 # --- values ----------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def value_of(type_: DataType) -> st.SearchStrategy:
 
 
 def text_of(value: Any) -> str:
-    """As Spark writes a value."""
+    """Return the text that Spark writes for a value."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Decimal):
@@ -149,7 +149,7 @@ def text_of(value: Any) -> str:
 
 
 def cast(value: Any, type_: DataType) -> Any:
-    """The value in another type, ValueError if it does not fit."""
+    """Return the value in another type; raise ValueError if it does not fit."""
     if type_.name == STRING:
         text = text_of(value)
         if type_.length is not None and len(text) > type_.length:
@@ -201,11 +201,11 @@ def test_text_length_is_the_longest_text_of_a_type(data: st.DataObject, type_: D
     assert len(text_of(data.draw(value_of(type_)))) <= longest
 
 
-# --- what takes both -------------------------------------------------------------------------
+# --- common types ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("held", "wanted", "common"),
+    ("current", "wanted", "common"),
     [
         ("string(50)", "string(20)", "string(50)"),
         ("bigint", "integer", "bigint"),
@@ -220,15 +220,15 @@ def test_text_length_is_the_longest_text_of_a_type(data: st.DataObject, type_: D
         ("decimal(38,0)", "decimal(38,38)", None),
     ],
 )
-def test_common_type_of_a_history_holds_both_types(held: str, wanted: str, common: str | None) -> None:
-    assert common_type(held, wanted) == common
+def test_common_type_of_a_history_holds_both_types(current: str, wanted: str, common: str | None) -> None:
+    assert common_type(current, wanted) == common
 
 
 @given(data_types(), data_types())
-def test_common_type_is_equivalent_or_wider_for_both_types(one: DataType, other: DataType) -> None:
-    common = common_type(str(one), str(other))
+def test_common_type_is_equivalent_or_wider_for_both_types(first: DataType, second: DataType) -> None:
+    common = common_type(str(first), str(second))
     if common is not None:
-        changes = [classify_types(each, parse(common)) for each in (one, other)]
+        changes = [classify_types(each, parse(common)) for each in (first, second)]
         assert all(change is EQUIVALENT or change.widens for change in changes)
 
 

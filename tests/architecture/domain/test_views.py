@@ -14,8 +14,8 @@ def key(name: str) -> str:
     return str(uuid5(NAMESPACE_DNS, name))
 
 
-def column(dataset: str, name: str, reads: str = "", **more) -> ColumnState:
-    return ColumnState(key(f"{dataset}.{name}"), name, "string", inputs=(key(reads),) if reads else (), **more)
+def column(dataset: str, name: str, reads: str = "", **fields) -> ColumnState:
+    return ColumnState(key(f"{dataset}.{name}"), name, "string", inputs=(key(reads),) if reads else (), **fields)
 
 
 def dataset(layer: str, name: str, *columns: ColumnState, reads: str, view: bool = False) -> DatasetState:
@@ -34,16 +34,16 @@ def test_a_view_that_is_created_has_its_select():
 
 
 def test_view_over_a_raw_table_with_kept_deliveries_reads_the_newest():
-    kept = replace(RAW, load_policy={"keep": "all"})
+    raw = replace(RAW, load_policy={"keep": "all"})
     newest = "SELECT max_by(`load_run_id`, `loaded_at`) FROM `raw`.`raw_a`"
-    text = changed_views([kept], [kept, STAGE])[STAGE.key]
+    text = changed_views([raw], [raw, STAGE])[STAGE.key]
     assert text.endswith(f"FROM (SELECT * FROM `raw`.`raw_a` WHERE `load_run_id` = ({newest}))")
 
 
 def test_model_over_a_raw_table_with_kept_deliveries_reads_the_newest():
-    kept = replace(RAW, load_policy={"keep": "all"})
+    raw = replace(RAW, load_policy={"keep": "all"})
     model = replace(OUTER, select="SELECT id FROM raw.raw_a", inputs=(RAW.key,))
-    assert "max_by(`load_run_id`, `loaded_at`)" in changed_views([kept], [kept, model])[model.key].replace("\n", "")
+    assert "max_by(`load_run_id`, `loaded_at`)" in changed_views([raw], [raw, model])[model.key].replace("\n", "")
 
 
 def test_unchanged_views_are_not_listed():

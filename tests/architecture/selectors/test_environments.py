@@ -1,4 +1,4 @@
-"""The environment that an installation works in, and the tables that are to be in it."""
+"""Current environment of an installation and its desired tables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Columns without inputs are filled by those of their name: a state says so, and so moves when the name does."""
+"""Inputs of columns that are matched by name: listed in states, and changed by renames."""
 
 import pytest
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def read_by_name(world: World) -> World:
-    """A history whose ``v`` has no inputs and is filled by that of a view; all of it is built."""
+    """Return a world with a built history whose column ``v`` has no inputs and is matched to ``v`` of a view."""
     with acting_as(world.author):
         stage = create_schema(name="stage", layer="stage")
         rawcore = TargetSchema.objects.filter(name="rawcore").first() or create_schema(name="rawcore", layer="rawcore")

@@ -1,4 +1,4 @@
-"""JSON of rows is read once, and again only where a row was written."""
+"""Cache of parsed JSON of rows, which parses a row again only after a write."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Reader:
-    """Notes what it is asked to read."""
+    """Parser that records the documents it is called with."""
 
     def __init__(self) -> None:
         self.read: list[Any] = []
@@ -25,7 +25,7 @@ class Reader:
         return json["name"].upper()
 
 
-def seen(environment: Environment, *names: str) -> list[Observation]:
+def create_observations(environment: Environment, *names: str) -> list[Observation]:
     now = timezone.now()
     return [
         Observation.objects.create(
@@ -38,14 +38,14 @@ def seen(environment: Environment, *names: str) -> list[Observation]:
     ]
 
 
-def parsed(reader: Reader, most: int = 10) -> Parsed[str]:
+def cache_of(reader: Reader, most: int = 10) -> Parsed[str]:
     return Parsed(reader, column="document", stamp="observed_at", most=most)
 
 
 def test_json_of_a_row_is_parsed_once(django_assert_num_queries):
-    seen(current_environment(), "a", "b")
+    create_observations(current_environment(), "a", "b")
     reader, rows = Reader(), Observation.objects.order_by("pk")
-    values = parsed(reader)
+    values = cache_of(reader)
     assert list(values.by_pk(rows).values()) == ["A", "B"]
     with django_assert_num_queries(1):
         assert list(values.by_pk(rows).values()) == ["A", "B"]
@@ -53,9 +53,9 @@ def test_json_of_a_row_is_parsed_once(django_assert_num_queries):
 
 
 def test_json_of_a_changed_row_is_parsed_again():
-    first, _ = seen(current_environment(), "a", "b")
+    first, _ = create_observations(current_environment(), "a", "b")
     reader, rows = Reader(), Observation.objects.order_by("pk")
-    values = parsed(reader)
+    values = cache_of(reader)
     values.by_pk(rows)
     later = first.observed_at + timedelta(seconds=1)
     Observation.objects.filter(pk=first.pk).update(document={"name": "c"}, observed_at=later)
@@ -65,9 +65,9 @@ def test_json_of_a_changed_row_is_parsed_again():
 
 def test_cache_keeps_only_the_newest_rows():
     rows = Observation.objects.order_by("pk")
-    seen(current_environment(), "a", "b", "c")
+    create_observations(current_environment(), "a", "b", "c")
     reader = Reader()
-    values = parsed(reader, most=2)
+    values = cache_of(reader, most=2)
     values.by_pk(rows)
     assert list(values.by_pk(rows).values()) == ["A", "B", "C"]
     assert reader.read == ["a", "b", "c", "a"]

@@ -1,4 +1,4 @@
-"""Checks whether reports are up to date: cheap, cached for every user, and stored for health."""
+"""Checks whether reports are up to date: cost, cache for all users, and stored findings."""
 
 import json
 from contextlib import suppress
@@ -33,7 +33,7 @@ def world() -> World:
 
 @pytest.fixture
 def report(world: World) -> ChangeReport:
-    """An open report of a rename, which needs an approval."""
+    """Return an open report of a rename that needs an approval."""
     _policy(world)
     _rename(world, "full_name", "display_name")
     return world.report()
@@ -55,7 +55,7 @@ def _policy(world: World) -> None:
     )
 
 
-def _see(world: World) -> None:
+def _observe(world: World) -> None:
     world.warehouse.show()
 
 
@@ -66,7 +66,7 @@ def _adopt(world: World) -> None:
 
 MOVES = {
     "an edit of what is described": lambda world: _rename(world, "balance", "amount"),
-    "a look at the warehouse": _see,
+    "a look at the warehouse": _observe,
     "another policy": _policy,
     "a new baseline": _adopt,
 }
@@ -88,21 +88,21 @@ def test_signal_is_unchanged_by_approvals_and_new_users(world: World, report: Ch
 
 
 def test_report_is_checked_once_per_signal(world: World, report: ChangeReport, monkeypatch: pytest.MonkeyPatch):
-    asked, really = [], outdated_reports.is_stale
+    checks, is_stale = [], outdated_reports.is_stale
 
-    def counted(*arguments: Any) -> str:
-        asked.append(arguments)
-        return really(*arguments)
+    def count(*arguments: Any) -> str:
+        checks.append(arguments)
+        return is_stale(*arguments)
 
-    monkeypatch.setattr(outdated_reports, "is_stale", counted)
+    monkeypatch.setattr(outdated_reports, "is_stale", count)
     signal = outdated_reports.signal(report.environment_id)
     assert outdated_reports.known_refusal(report.report_id, signal) is None
     assert outdated_reports.refusal_of(report, signal) == {}
     assert outdated_reports.refusal_of(report, signal) == outdated_reports.known_refusal(report.report_id, signal) == {}
-    assert len(asked) == 1
+    assert len(checks) == 1
     _rename(world, "balance", "amount")
     assert outdated_reports.refusal_of(report, outdated_reports.signal(report.environment_id))["code"] == "REPORT_STALE"
-    assert len(asked) == 2
+    assert len(checks) == 2
 
 
 def test_report_with_a_missing_scope_is_refused_as_unknown_scope(world: World, report: ChangeReport):
@@ -115,7 +115,7 @@ def test_report_with_a_missing_scope_is_refused_as_unknown_scope(world: World, r
 
 @pytest.fixture
 def outdated_approval(world: World, report: ChangeReport) -> ChangeReport:
-    """An approved report that a later edit made outdated; no process has checked it."""
+    """Return an approved report that a later edit made outdated and that no process has checked."""
     approve(report=report, user=world.approver)
     _rename(world, "balance", "amount")
     cache.clear()

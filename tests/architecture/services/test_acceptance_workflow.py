@@ -1,4 +1,4 @@
-"""Clauses of the workflow that other tests leave open: resumed scopes, refusals on a terminal, rows in SQL."""
+"""Workflow: resumed scopes, refusals of commands, and protected rows."""
 
 from io import StringIO
 
@@ -29,25 +29,25 @@ def customer() -> TargetDataset:
     return TargetDataset.objects.get(name="rc_crm_customer")
 
 
-def given_another_name(world: World) -> Scope:
+def rename_customers(world: World) -> Scope:
     with acting_as(world.author):
         rename_dataset(dataset=customer(), name="rc_crm_client", expected_version=customer().version)
     return Scope(DATASET, "rawcore.rc_crm_customer")
 
 
-def moved_to_another_schema(world: World) -> Scope:
+def move_to_another_schema(world: World) -> Scope:
     with acting_as(world.author):
         other = create_schema(name="core", layer="rawcore")
-    # As an import of metadata does it.
+    # An import of metadata moves datasets in the same way.
     TargetDataset.objects.filter(name__startswith="rc_crm_customer").update(schema=other)
     seal_as_written()
     return Scope(SCHEMA, "rawcore")
 
 
-@pytest.mark.parametrize("edited", [given_another_name, moved_to_another_schema])
-def test_execution_whose_scope_is_renamed_by_its_own_steps_is_resumed(built: World, edited) -> None:
-    """A scope is named by what is there or by what is desired. Once the first rename is done, only one is left."""
-    execution = built.queued(edited(built))
+@pytest.mark.parametrize("edit", [rename_customers, move_to_another_schema])
+def test_execution_whose_scope_is_renamed_by_its_own_steps_is_resumed(built: World, edit) -> None:
+    """Check the resumption, because after the first rename the scope has only its new name."""
+    execution = built.queued(edit(built))
     with pytest.raises(Killed):
         built.work(execution, dies_at=1)
     Execution.objects.filter(pk=execution.pk).update(heartbeat_at="2020-01-01T00:00:00Z")
@@ -59,7 +59,7 @@ def test_execution_whose_scope_is_renamed_by_its_own_steps_is_resumed(built: Wor
 
 @pytest.mark.parametrize(("command", "code"), [("approve", "OWN_CHANGE"), ("execute", "NOT_PERMITTED")])
 def test_refused_command_prints_the_code_of_the_reason(built: World, monkeypatch, command: str, code: str) -> None:
-    """Exit code 2 is refused *with the reason's code*, which scripts and people look up, with --json and without."""
+    """Check exit code 2 and the code of the reason, with and without ``--json``."""
     report = needing_approval(built)
     author = report.created_by
     author.groups.add(*built.approver.groups.all())
@@ -72,7 +72,7 @@ def test_refused_command_prints_the_code_of_the_reason(built: World, monkeypatch
 
 @pytest.fixture
 def sealed(built: World) -> list:
-    """A record, and an approval that was needed for it."""
+    """Return a record and the approval that it needed."""
     needing_approval(built)
     record = built.executed().record
     return [record, record.execution.report.approvals.get()]
@@ -105,6 +105,6 @@ def test_no_query_of_the_orm_changes_a_record_or_an_approval(sealed: list, which
 
 @pytest.mark.embedded
 def test_report_fingerprint_is_the_same_on_both_databases(built: World) -> None:
-    """Run on SQLite and on PostgreSQL: what was stored and read back is hashed, not only what was just made."""
+    """Check a fixed fingerprint of a stored report; the test runs on SQLite and on PostgreSQL."""
     rename(built, "full_name", "display_name")
     assert built.report().fingerprint == "1aba775c1b3d4ddf94af1ff763ad2bee503497023f9aefd042aa830064797f1d"

@@ -1,4 +1,4 @@
-"""Deciding on a report: who may, who may not, and with which code."""
+"""Decisions on a report: permitted users, and refusals with their codes."""
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -23,16 +23,16 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def risky(built):
-    """A report that needs one approval: a column becomes not null."""
+    """Return a report that needs one approval, because a column becomes not null."""
     column = TargetColumn.objects.get(name="full_name")
     with acting_as(built.author):
         update_target_column(column=column, expected_version=column.version, nullable=False)
     return built.report()
 
 
-def refused_with(code: str, decide, **asked: object) -> None:
+def refused_with(code: str, decide, **arguments: object) -> None:
     with pytest.raises(Refused) as refused:
-        decide(**asked)
+        decide(**arguments)
     assert refused.value.code == code
     assert not Approval.objects.exists() or code == "ALREADY_DECIDED"
 
@@ -135,7 +135,7 @@ def test_second_required_approval_must_come_from_another_user(built, risky):
 
 
 def test_approval_of_a_user_who_becomes_an_author_later_is_ignored(built, risky):
-    """An author's approval does not count, whenever they became one."""
+    """Check that an approval of an author never counts, even if they became one after it."""
     report = two_needed(built)
     approve(report=report, user=built.approver)
     bob = person("bob", Role.APPROVER, Role.EDITOR)
@@ -164,7 +164,7 @@ def test_approval_of_a_deactivated_user_remains_valid(built, risky):
 
 @pytest.fixture
 def blocked(built):
-    """A report that the policy blocks: a column is retyped."""
+    """Return a report that the policy blocks, because a column is retyped."""
     column = TargetColumn.objects.get(name="full_name")
     with acting_as(built.author):
         update_target_column(column=column, expected_version=column.version, type="integer")

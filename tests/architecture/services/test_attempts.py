@@ -1,4 +1,4 @@
-"""Attempts of an execution: lost, cancelled, resumed without doing anything twice, or abandoned."""
+"""Attempts of an execution: lost, cancelled, resumed without repeating a step, or abandoned."""
 
 import pytest
 
@@ -22,8 +22,8 @@ from tests.architecture.world import Killed, World
 pytestmark = pytest.mark.django_db
 
 
-def twelve(world: World) -> Execution:
-    """An execution of twelve steps, on base and history."""
+def twelve_steps(world: World) -> Execution:
+    """Return an execution of twelve steps on base and history."""
     rename(world, "full_name", "display_name")
     rename(world, "balance", "saldo")
     with acting_as(world.author):
@@ -40,7 +40,7 @@ def twelve(world: World) -> Execution:
 @pytest.mark.full
 @pytest.mark.parametrize("dies_at", [place / 2 for place in range(0, 24, 3)])
 def test_execution_killed_at_a_step_is_resumed_without_repeating_a_step(built, dies_at):
-    execution = twelve(built)
+    execution = twelve_steps(built)
     wanted = [row.op for row in execution.operations.exclude(op="publish_view").order_by("ordinal")]
     built.warehouse.commits.clear()
     with pytest.raises(Killed):
@@ -107,16 +107,16 @@ def test_running_execution_is_cancelled_between_steps(renamed):
 def test_second_request_resumes_a_cancelled_execution(renamed):
     execution = renamed.queued()
     cancel_execution(execution=execution, user=renamed.operator)
-    asked = ask(renamed, execution.report)
-    assert (asked.requested, asked.execution.pk, asked.execution.status) == (True, execution.pk, "queued")
-    assert renamed.work(asked.execution).status == "succeeded"
+    answer = ask(renamed, execution.report)
+    assert (answer.requested, answer.execution.pk, answer.execution.status) == (True, execution.pk, "queued")
+    assert renamed.work(answer.execution).status == "succeeded"
 
 
 def test_queued_execution_cannot_be_resumed_or_abandoned(renamed):
     execution = renamed.queued()
-    asked = {"execution": execution, "user": renamed.operator}
-    assert code_of(resume_execution, **asked) == "ALREADY_RUNNING"
-    assert code_of(abandon_execution, **asked, reason="enough") == "ALREADY_RUNNING"
+    arguments = {"execution": execution, "user": renamed.operator}
+    assert code_of(resume_execution, **arguments) == "ALREADY_RUNNING"
+    assert code_of(abandon_execution, **arguments, reason="enough") == "ALREADY_RUNNING"
 
 
 def test_abandoned_execution_is_recorded_with_its_finished_steps(renamed):

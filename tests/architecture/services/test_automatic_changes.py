@@ -1,4 +1,4 @@
-"""Loads carry out by themselves what is safe, and nothing that a report would have to be approved for."""
+"""Safe changes that a load executes itself, and changes that need an approval first."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_missing_table_with_another_business_key_is_blocked(built):
 
 
 def test_retired_view_never_applied_needs_approval_in_a_load_of_its_reader(built):
-    """Retired before anything compared it, it would be run for its readers with whatever is made of it later."""
+    """Check a view that was retired before its first comparison: a load of its reader would run its later logic."""
     with acting_as(built.author):
         schema = create_schema(name="stage", layer="stage")
         view = create_target_dataset(schema=schema, name="stg_new", materialization="view")

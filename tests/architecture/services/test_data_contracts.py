@@ -1,4 +1,4 @@
-"""Contracts in reports: approvals accept what breaks, executions raise the version, loads wait, undo follows."""
+"""Contracts in reports: accepted breaks, versions raised by executions, loads that wait, and undo."""
 
 import pytest
 
@@ -102,7 +102,7 @@ def test_a_removed_check_breaks_the_contract(world: World):
     operations = sorted(
         (operation.op, operation.message.partition(";")[0]) for operation in operations_of(world.report())
     )
-    moved = ("change_logic", "the checks that hold rows back moved")  # a check that stops decides rows, too
+    moved = ("change_logic", "the checks that hold rows back moved")  # a check with severity stop also decides rows
     assert operations == [("change_contract", "check amounts is removed"), moved]
 
 

@@ -1,4 +1,4 @@
-"""Drift of an environment, and adopting what is there as the baseline."""
+"""Drift of an environment, and its adoption as baseline."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def statuses(world) -> list[str]:
 
 
 def change_by_hand(world) -> None:
-    """A column is renamed in base and history, past everything."""
+    """Rename a column in base and history in the warehouse only."""
     for table in world.warehouse.shapes:
         world.warehouse.rename_behind_your_back(table, "balance", "other")
 
@@ -33,8 +33,8 @@ def drifted(built):
 
 
 def adopt(world, **changes):
-    asked = {"dataset_keys": [key()], "user": world.operator, "reason": "changed by hand"}
-    return adopt_as_baseline(environment=world.environment, **asked | changes)
+    arguments = {"dataset_keys": [key()], "user": world.operator, "reason": "changed by hand"}
+    return adopt_as_baseline(environment=world.environment, **arguments | changes)
 
 
 def test_unchanged_dataset_is_in_sync(built):

@@ -1,4 +1,4 @@
-"""Executions: who may ask for one and when, and what it leaves of tables, applied state and rows."""
+"""Executions: conditions of a request, and effects on tables, applied state and rows."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.architecture.world import Killed, person
 
 pytestmark = pytest.mark.django_db
 
-# --- doing -----------------------------------------------------------------------------------
+# --- effects ---------------------------------------------------------------------------------
 
 
 def test_execution_changes_tables_and_applied_state_together(renamed):
@@ -60,7 +60,7 @@ def test_operation_that_changes_no_table_is_stored_as_a_step(built):
     assert built.report().status == "no_changes"
 
 
-# --- asking ----------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------
 
 
 def test_execution_requested_twice_is_queued_once(renamed):
@@ -80,8 +80,8 @@ def test_execution_requires_a_preview(renamed):
 
 def test_execution_requires_the_newest_preview(renamed):
     preview = renamed.previewed()
-    asked = {"report": preview.report, "user": renamed.operator, "preview_fingerprint": "0" * 64}
-    assert code_of(request_execution, **asked) == "PREVIEW_STALE"
+    arguments = {"report": preview.report, "user": renamed.operator, "preview_fingerprint": "0" * 64}
+    assert code_of(request_execution, **arguments) == "PREVIEW_STALE"
 
 
 def test_execution_requires_the_missing_approval(built):
@@ -90,10 +90,10 @@ def test_execution_requires_the_missing_approval(built):
     assert code_of(ask, world=built, report=report) == "NOT_APPROVED"
 
 
-@pytest.mark.parametrize(("who", "code"), [("author", "NOT_PERMITTED"), ("approver", "NOT_PERMITTED")])
-def test_execution_requires_the_execute_permission(renamed, who, code):
+@pytest.mark.parametrize(("user", "code"), [("author", "NOT_PERMITTED"), ("approver", "NOT_PERMITTED")])
+def test_execution_requires_the_execute_permission(renamed, user, code):
     preview = renamed.previewed()
-    assert code_of(ask, world=renamed, report=preview.report, by=getattr(renamed, who)) == code
+    assert code_of(ask, world=renamed, report=preview.report, by=getattr(renamed, user)) == code
 
 
 def test_execution_requires_a_user(renamed):
@@ -105,10 +105,10 @@ def test_approver_cannot_execute_if_the_policy_forbids_it(built):
     root = person("root", Role.ADMIN)
     policies = {"approver_may_execute": False}
     update_policies(environment=built.environment, policies=policies, expected_version=1, user=root)
-    both = built.approver = person("bob", Role.APPROVER, Role.OPERATOR)
+    approver = built.approver = person("bob", Role.APPROVER, Role.OPERATOR)
     needing_approval(built)
     preview = built.previewed()
-    assert code_of(ask, world=built, report=preview.report, by=both) == "NOT_PERMITTED"
+    assert code_of(ask, world=built, report=preview.report, by=approver) == "NOT_PERMITTED"
     assert ask(built, preview.report).requested
 
 

@@ -1,4 +1,4 @@
-"""Findings that are stored with edits, their safe changes, and the command that examines everything."""
+"""Health findings: storage with edits, safe fixes, and the command that checks all metadata."""
 
 import json
 from io import StringIO

@@ -1,4 +1,4 @@
-"""Leases: what keeps two runs off one dataset."""
+"""Leases, which keep a second run from writing to a dataset."""
 
 from datetime import timedelta
 from uuid import NAMESPACE_DNS, uuid5
@@ -14,7 +14,7 @@ from architecture.services.executions import claim_execution
 from architecture.services.leases import Holder, break_lease, release_leases, take_leases
 from elevata.audit.models import ChangeLogEntry
 from metadata.models import TargetDataset
-from tests.architecture.executions import at_once
+from tests.architecture.executions import run_concurrently
 from tests.architecture.services.test_reports import rename
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +27,7 @@ def take(holder: Holder, *keys: str):
     return take_leases(environment=current_environment(), dataset_keys=keys, holder=holder)
 
 
-def refused(holder: Holder, *keys: str) -> Refused:
+def refuse(holder: Holder, *keys: str) -> Refused:
     with pytest.raises(Refused) as error:
         take(holder, *keys)
     assert error.value.code == "LEASE_HELD"
@@ -36,12 +36,12 @@ def refused(holder: Holder, *keys: str) -> Refused:
 
 def test_lease_of_a_dataset_is_refused_to_a_second_holder(db):
     take(LOAD, A, B)
-    assert "load run run-1 writes to" in refused(REVERT, B).message
+    assert "load run run-1 writes to" in refuse(REVERT, B).message
 
 
 def test_leases_of_several_datasets_are_taken_together_or_not_at_all(db):
     take(LOAD, B)
-    refused(REVERT, A, B, C)
+    refuse(REVERT, A, B, C)
     assert leases_held(environment=current_environment()).count() == 1
 
 
@@ -53,17 +53,17 @@ def test_released_lease_is_free_and_its_fence_grows(db):
 
 
 def test_expired_lease_is_taken_over_and_its_old_holder_cannot_renew_it(db):
-    held = take(LOAD, A)
+    leases = take(LOAD, A)
     Lease.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     take(REVERT, A)
-    assert not held.renew()
+    assert not leases.renew()
     assert release_leases(environment=current_environment(), holder=LOAD) == 0
 
 
 def test_heartbeat_renews_a_lease(db):
-    held = take(LOAD, A)
+    leases = take(LOAD, A)
     Lease.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=20))
-    assert held.renew()
+    assert leases.renew()
     assert Lease.objects.get().heartbeat_at > timezone.now() - timedelta(seconds=5)
 
 
@@ -75,22 +75,22 @@ def test_next_attempt_takes_over_the_lease_of_its_predecessor(db):
 
 def test_older_attempt_cannot_take_the_lease_of_a_newer_one(db):
     take(Holder("load run", "run-1", 2), A)
-    refused(LOAD, A)
+    refuse(LOAD, A)
 
 
 def test_breaking_a_lease_requires_the_execute_permission_and_a_logged_reason(world):
-    held = take(LOAD, A)
+    leases = take(LOAD, A)
     lease = Lease.objects.get()
-    for who, reason, code in (
+    for user, reason, code in (
         (world.author, "stuck", "NOT_PERMITTED"),
         (None, "stuck", "NO_PERSON"),
         (world.operator, " ", "NO_REASON"),
     ):
         with pytest.raises(Refused) as error:
-            break_lease(lease=lease, user=who, reason=reason)
+            break_lease(lease=lease, user=user, reason=reason)
         assert error.value.code == code
     break_lease(lease=lease, user=world.operator, reason="the machine is gone")
-    assert not held.renew()
+    assert not leases.renew()
     entry = ChangeLogEntry.objects.get(subject_kind="lease")
     assert (entry.actor, entry.reason) == ("olga", "the machine is gone")
     take(REVERT, A)
@@ -120,32 +120,32 @@ def test_concurrent_requests_grant_a_lease_to_one_holder():
             return False
         return True
 
-    assert sum(at_once(*(lambda n=n: attempt(n) for n in range(6)))) == 1
+    assert sum(run_concurrently(*(lambda n=n: attempt(n) for n in range(6)))) == 1
 
 
 # --- environments with the same warehouse ----------------------------------------------------------
 
 
-def beside(warehouse: str) -> Environment:
+def environment_with(warehouse: str) -> Environment:
     return Environment.objects.create(name="beside", warehouse=warehouse)
 
 
 def test_lease_of_another_environment_with_the_same_warehouse_blocks_writing(db):
-    other = beside(current_environment().warehouse)
-    held = take_leases(environment=other, dataset_keys=[A], holder=REVERT)
-    assert "load run run-2 writes to" in refused(LOAD, A).message
+    other = environment_with(current_environment().warehouse)
+    leases = take_leases(environment=other, dataset_keys=[A], holder=REVERT)
+    assert "load run run-2 writes to" in refuse(LOAD, A).message
     take(LOAD, B)
-    held.release()
+    leases.release()
     take(LOAD, A)
 
 
 def test_expired_lease_of_another_environment_blocks_no_writing(db):
-    other = beside(current_environment().warehouse)
+    other = environment_with(current_environment().warehouse)
     take_leases(environment=other, dataset_keys=[A], holder=REVERT)
     Lease.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     take(LOAD, A)
 
 
 def test_environments_with_warehouses_of_their_own_write_side_by_side(db):
-    take_leases(environment=beside("s3a://another/tables"), dataset_keys=[A], holder=REVERT)
+    take_leases(environment=environment_with("s3a://another/tables"), dataset_keys=[A], holder=REVERT)
     take(LOAD, A)

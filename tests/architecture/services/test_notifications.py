@@ -22,8 +22,8 @@ from tests.architecture.world import World, person, put_policy_in_force
 pytestmark = pytest.mark.django_db
 
 
-def told(kind: str) -> list[str]:
-    """The names of who was told of this kind of event."""
+def notified(kind: str) -> list[str]:
+    """Return the names of the users who were notified of this kind of event."""
     return sorted(Notice.objects.filter(event__kind=kind).values_list("user__username", flat=True))
 
 
@@ -34,14 +34,14 @@ def unread(kind: str) -> list[str]:
 
 @pytest.fixture
 def waiting(renamed: World) -> ChangeReport:
-    """An open report by Ada that needs one approval; nothing was told before it."""
+    """Return an open report by Ada that needs one approval, without earlier notifications."""
     put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
     Event.objects.all().delete()
     return renamed.report()
 
 
 def test_approvers_are_notified_of_a_report_that_needs_approval(waiting: ChangeReport):
-    assert told("report.waiting") == ["bob"]
+    assert notified("report.waiting") == ["bob"]
     event = Event.objects.get()
     assert event.link == f"/reports/{waiting.report_id}/"
     assert event.facts["fingerprint"] == waiting.fingerprint
@@ -51,7 +51,7 @@ def test_author_with_the_approver_role_is_not_notified_of_the_report(renamed: Wo
     person("ada", Role.EDITOR, Role.APPROVER)
     put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
     renamed.report()
-    assert told("report.waiting") == ["bob"]
+    assert notified("report.waiting") == ["bob"]
 
 
 def test_approver_of_another_environment_is_not_notified(renamed: World):
@@ -59,7 +59,7 @@ def test_approver_of_another_environment_is_not_notified(renamed: World):
     for name, environment in (("here", renamed.environment.name), ("there", "elsewhere")):
         RoleGrant.objects.create(user=person(name), role="approver", environment=environment)
     renamed.report()
-    assert told("report.waiting") == ["bob", "here"]
+    assert notified("report.waiting") == ["bob", "here"]
 
 
 def test_only_users_with_the_required_role_are_notified(renamed: World):
@@ -67,12 +67,12 @@ def test_only_users_with_the_required_role_are_notified(renamed: World):
     put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1, "role": "operator"}}})
     person("oscar", Role.OPERATOR, Role.APPROVER)
     renamed.report()
-    assert told("report.waiting") == ["oscar", "root"]
+    assert notified("report.waiting") == ["oscar", "root"]
 
 
 def test_report_that_needs_no_approval_notifies_no_user(renamed: World):
     renamed.report()
-    assert told("report.waiting") == []
+    assert notified("report.waiting") == []
 
 
 def test_unchanged_report_is_notified_once(waiting: ChangeReport):
@@ -82,7 +82,7 @@ def test_unchanged_report_is_notified_once(waiting: ChangeReport):
 
 def test_authors_are_notified_of_an_approval(waiting: ChangeReport, renamed: World):
     approve(report=waiting, user=renamed.approver)
-    assert told("report.approved") == ["ada"]
+    assert notified("report.approved") == ["ada"]
 
 
 def test_a_decision_settles_the_notices_that_asked_for_it(waiting: ChangeReport, renamed: World):
@@ -93,38 +93,38 @@ def test_a_decision_settles_the_notices_that_asked_for_it(waiting: ChangeReport,
 def test_a_newer_report_settles_the_notices_of_the_one_that_it_replaces(waiting: ChangeReport, renamed: World):
     rename(renamed, "balance", "amount")
     renamed.report()
-    asked = Notice.objects.filter(event__kind="report.waiting").order_by("pk")
-    assert [notice.read_at is None for notice in asked] == [False, True]
+    notices = Notice.objects.filter(event__kind="report.waiting").order_by("pk")
+    assert [notice.read_at is None for notice in notices] == [False, True]
 
 
 def test_authors_and_approvers_are_notified_once_of_an_outdated_report(waiting: ChangeReport, renamed: World):
     assert check_reports() == 0
     rename(renamed, "balance", "amount")
     assert (check_reports(), check_reports()) == (1, 0)
-    assert told("report.outdated") == ["ada", "bob"]
+    assert notified("report.outdated") == ["ada", "bob"]
     assert not Notice.objects.filter(event__kind="report.waiting", read_at__isnull=True).exists()
 
 
 def test_first_of_two_approvals_notifies_no_user(renamed: World):
     put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 2}}})
     approve(report=renamed.report(), user=renamed.approver)
-    assert told("report.approved") == []
+    assert notified("report.approved") == []
 
 
 def test_authors_are_notified_of_a_rejection_with_its_reason(waiting: ChangeReport, renamed: World):
     reject(report=waiting, user=renamed.approver, note="not this name")
-    assert told("report.rejected") == ["ada"]
+    assert notified("report.rejected") == ["ada"]
     assert "not this name" in Event.objects.get(kind="report.rejected").title
 
 
 def test_requester_and_authors_are_notified_of_an_execution(built: World):
-    assert told("report.executed") == ["ada", "olga"]
+    assert notified("report.executed") == ["ada", "olga"]
 
 
 def test_failed_execution_is_notified_with_its_error(renamed: World):
     attempt = claim_execution(execution_pk=renamed.queued().pk, worker="w1")
     end_attempt(attempt=attempt, wanted="failed", error={"code": "X", "message": "the disk is full"})
-    assert told("execution.failed") == ["ada", "olga"]
+    assert notified("execution.failed") == ["ada", "olga"]
     assert "the disk is full" in Event.objects.get(kind="execution.failed").title
 
 
@@ -164,53 +164,53 @@ def test_lost_execution_is_notified_as_failed(renamed: World):
     claim_execution(execution_pk=execution.pk, worker="w1")
     execution.refresh_from_db()
     give_up(job=execution, error={"code": "WORKER_LOST", "message": "gone"})
-    assert told("execution.failed") == ["ada", "olga"]
+    assert notified("execution.failed") == ["ada", "olga"]
 
 
 # --- drift -------------------------------------------------------------------------------------
 
 
 def refresh(world: World) -> tuple[Any, ...]:
-    """Look at every table as it is now."""
+    """Store an observation of every table."""
     tables = {key: asdict(world.warehouse.table(key)) for key in world.warehouse.shapes}
     return keep_what_was_seen(environment=world.environment, asked=list(world.warehouse.shapes), tables=tables)
 
 
-def behind_your_back(world: World, old: str = "full_name", new: str = "whole_name") -> None:
+def rename_by_hand(world: World, old: str = "full_name", new: str = "whole_name") -> None:
     key = next(iter(world.warehouse.shapes))
     world.warehouse.rename_behind_your_back(key, old, new)
 
 
 def test_operators_are_notified_of_new_drift(built: World):
     refresh(built)
-    behind_your_back(built)
+    rename_by_hand(built)
     refresh(built)
-    assert told("drift.found") == ["olga"]
+    assert notified("drift.found") == ["olga"]
     assert Event.objects.get(kind="drift.found").facts["datasets"] == ["rawcore.rc_crm_customer"]
 
 
 def test_known_drift_is_notified_once(built: World):
-    behind_your_back(built)
+    rename_by_hand(built)
     refresh(built)
     refresh(built)
     assert Event.objects.filter(kind="drift.found").count() == 1
 
 
 def test_additional_drift_is_notified(built: World):
-    behind_your_back(built)
+    rename_by_hand(built)
     refresh(built)
-    behind_your_back(built, "balance", "saldo")
+    rename_by_hand(built, "balance", "saldo")
     refresh(built)
     assert Event.objects.filter(kind="drift.found").count() == 2
 
 
 def test_notices_of_drift_are_settled_once_tables_are_in_sync(built: World):
     refresh(built)
-    behind_your_back(built)
+    rename_by_hand(built)
     refresh(built)
     settle_if_in_sync(built.environment)
     assert unread("drift.found") == ["olga"]
-    behind_your_back(built, "whole_name", "full_name")
+    rename_by_hand(built, "whole_name", "full_name")
     refresh(built)
     settle_if_in_sync(built.environment)
     assert unread("drift.found") == []
@@ -220,16 +220,16 @@ def test_newer_table_version_is_no_drift(built: World):
     refresh(built)
     built.warehouse.versions = {key: version + 1 for key, version in built.warehouse.versions.items()}
     assert refresh(built) == ()
-    assert told("drift.found") == []
+    assert notified("drift.found") == []
 
 
 def test_missing_table_is_notified_as_drift(built: World):
     key = next(iter(built.warehouse.shapes))
     keep_what_was_seen(environment=built.environment, asked=[key], tables={})
-    assert told("drift.found") == ["olga"]
+    assert notified("drift.found") == ["olga"]
 
 
 def test_a_pending_change_is_no_drift(built: World):
     rename(built, "full_name", "display_name")
     refresh(built)
-    assert told("drift.found") == []
+    assert notified("drift.found") == []

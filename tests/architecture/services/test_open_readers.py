@@ -1,4 +1,4 @@
-"""Environments with open readers: changes write tables anew, unless approvers accept lost readers."""
+"""Environments with open readers: changes rewrite tables, unless approvers accept lost readers."""
 
 import pytest
 
@@ -35,11 +35,11 @@ TABLES = ("rawcore.rc_crm_customer", "rawcore.rc_crm_customer_hist")
 
 @pytest.fixture
 def open_world(db) -> World:
-    """World with customers, in an environment with open readers."""
-    return remembered("customers for open readers", made_open)
+    """Return a world with customers, in an environment with open readers."""
+    return remembered("customers for open readers", make_open_world)
 
 
-def made_open() -> World:
+def make_open_world() -> World:
     world = make_world()
     put_policy_in_force(world.environment, {"readers": OPEN})
     return customers_built(world)
@@ -55,8 +55,8 @@ def features(world: World) -> set[str]:
     return {name for key in world.warehouse.shapes for name in shape_of(world.warehouse.table(key)).features}
 
 
-def take_back(world: World, record: ExecutionRecord) -> None:
-    """Undo all that an execution did."""
+def undo_all(world: World, record: ExecutionRecord) -> None:
+    """Undo all operations of an execution."""
     report = undo_report(record=record, user=world.operator, operations=None)
     report.refresh_from_db()
     if report.status == "open" and world.needs_approval(report):
@@ -170,7 +170,7 @@ def test_widenings_of_one_rewrite_are_undone_together(open_world):
     assert {operation.column for operation in group.operations} == {"customer_id", "balance"}
     narrower = dict.fromkeys(("RETYPE_COLUMN", "KEY_RETYPED"), "needs_approval")
     put_policy_in_force(open_world.environment, {"readers": OPEN, "severities": narrower})
-    take_back(open_world, record)
+    undo_all(open_world, record)
     for key in open_world.warehouse.shapes:
         types = {column.name: column.type for column in open_world.warehouse.table(key).columns}
         assert (types["customer_id"], types["balance"]) == ("integer", "decimal(10,2)")
@@ -187,13 +187,13 @@ def test_rename_of_technical_columns_with_their_table_rewrites_it(open_world):
 
 
 def test_undo_of_a_rename_enables_no_feature(open_world, report):
-    take_back(open_world, open_world.executed().record)
+    undo_all(open_world, open_world.executed().record)
     assert features(open_world) == set()
 
 
 @pytest.fixture
 def closed_world(built) -> World:
-    """World whose tables got features before its environment had open readers."""
+    """Return a world with table features that were enabled before its environment got open readers."""
     remembered_in(built, "customers with features", lambda: add_features(built))
     return built
 
@@ -239,7 +239,7 @@ def test_undo_keeps_unsupported_features(built):
     rename(built, "full_name", "display_name")
     record = built.executed().record
     put_policy_in_force(built.environment, {"readers": OPEN})
-    take_back(built, record)
+    undo_all(built, record)
     assert features(built) == {COLUMN_MAPPING, DELETION_VECTORS}
 
 

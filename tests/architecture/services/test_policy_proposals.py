@@ -1,4 +1,4 @@
-"""Loosening a change policy takes two people; tightening it takes one."""
+"""Policy changes: a looser policy needs a second administrator, a stricter one does not."""
 
 import pytest
 from django.contrib.auth.models import Group
@@ -47,29 +47,31 @@ def rita(built: World):
     return person("rita", Role.ADMIN)
 
 
-def update(world: World, policies: dict, by, **more) -> PolicyProposal | None:
+def update(world: World, policies: dict, by, **fields) -> PolicyProposal | None:
     version = Environment.objects.get(pk=world.environment.pk).policies_version
-    return update_policies(environment=world.environment, policies=policies, expected_version=version, user=by, **more)
+    return update_policies(
+        environment=world.environment, policies=policies, expected_version=version, user=by, **fields
+    )
 
 
 def in_force(world: World) -> PolicySet:
     return policy_of(Environment.objects.get(pk=world.environment.pk))
 
 
-def refused_with(code: str, deed, **asked: object) -> None:
+def refused_with(code: str, call, **arguments: object) -> None:
     with pytest.raises(Refused) as refused:
-        deed(**asked)
+        call(**arguments)
     assert refused.value.code == code
 
 
-def not_null(world: World, who):
+def not_null(world: World, user):
     column = TargetColumn.objects.get(name="full_name")
-    with acting_as(who):
+    with acting_as(user):
         update_target_column(column=column, expected_version=column.version, nullable=False)
     return world.report()
 
 
-# --- one person alone ----------------------------------------------------------------------------
+# --- one administrator ---------------------------------------------------------------------------
 
 
 def test_administrator_cannot_waive_the_approval_of_their_own_change(built, root):
@@ -115,11 +117,11 @@ def test_switching_a_flag_on_again_is_a_proposal(built, root, flag):
 
 @override_settings(POLICY_DEFAULTS={"drop_columns": True})
 def test_severity_equal_to_a_default_opened_by_the_installation_is_a_proposal(built, root):
-    """Equal to the defaults of today, and looser than those without the variable."""
+    """Check a severity that equals the built-in default but is looser than the policy without the variable."""
     assert update(built, {"severities": {"DROP_COLUMN": "needs_approval"}}, root) is not None
 
 
-# --- the second person ---------------------------------------------------------------------------
+# --- second administrator -------------------------------------------------------------------------
 
 
 def test_accepted_proposal_puts_the_looser_policy_in_force(built, root, rita):
@@ -201,10 +203,10 @@ def test_proposal_is_refused_if_the_policy_defaults_have_changed(built, root, ri
         refused_with("POLICY_OUTDATED", accept_policy, proposal=proposal, user=rita)
 
 
-@pytest.mark.parametrize("gone", ["role", "account"])
-def test_proposal_is_refused_if_its_proposer_no_longer_manages_policies(built, root, rita, gone):
+@pytest.mark.parametrize("lost", ["role", "account"])
+def test_proposal_is_refused_if_its_proposer_no_longer_manages_policies(built, root, rita, lost):
     proposal = update(built, LOOSE, root)
-    if gone == "role":
+    if lost == "role":
         set_roles(user=root, roles=["viewer"])
     else:
         deactivate_user(user=root)
@@ -219,15 +221,15 @@ def test_database_refuses_a_proposal_accepted_by_its_proposer(built, root):
         )
 
 
-# --- who is told, what is recorded ---------------------------------------------------------------
+# --- notifications and records -------------------------------------------------------------------
 
 
 def test_other_policy_managers_are_notified_of_a_proposal_and_asked_to_decide(built, root, rita):
     update(built, LOOSE, root)
     notices = Notice.objects.filter(event__kind="policy.proposed")
     assert {notice.user.username for notice in notices} == {"rita"}
-    (asked,), (own,) = policies_waiting(rita), policies_waiting(root)
-    assert (asked.own, asked.whom, own.own) == (False, ("rita",), True)
+    (task,), (own,) = policies_waiting(rita), policies_waiting(root)
+    assert (task.own, task.whom, own.own) == (False, ("rita",), True)
     assert (tasks_of(rita).count, tasks_of(root).count) == (1, 0)
     assert policies_waiting(built.approver) == ()
 
@@ -257,13 +259,13 @@ def test_policy_records_of_every_step_are_sealed_in_the_chain(built, root, rita)
 
 
 def test_a_report_of_another_environment_is_not_executed_here(built):
-    """Its policy would decide over the warehouse of this one."""
+    """Check the refusal, because the policy of that environment would decide over the warehouse of this one."""
     report = not_null(built, built.author)
     approve(report=report, user=built.approver)
     make_preview(report=report, user=built.operator)
     with override_settings(ENVIRONMENT="prod"):
         refused_with("OTHER_ENVIRONMENT", request_execution, report=report, user=built.operator)
-    asked = request_execution(report=report, user=built.operator)
+    answer = request_execution(report=report, user=built.operator)
     with override_settings(ENVIRONMENT="prod"):
-        assert claim_execution(execution_pk=asked.execution.pk, worker="w") is None
-    assert claim_execution(execution_pk=asked.execution.pk, worker="w") is not None
+        assert claim_execution(execution_pk=answer.execution.pk, worker="w") is None
+    assert claim_execution(execution_pk=answer.execution.pk, worker="w") is not None

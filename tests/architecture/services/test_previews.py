@@ -1,4 +1,4 @@
-"""Previews: statements, what they assume, and a fingerprint that moves with them alone."""
+"""Previews: statements, assumptions, and a fingerprint that depends on these only."""
 
 from dataclasses import asdict
 
@@ -54,7 +54,7 @@ def test_steps_of_a_stored_preview_equal_the_planned_ones(renamed):
 
 
 def describe_view(world, **changes) -> TargetDataset:
-    """Describe a view with a column over the customers, or change it."""
+    """Create or change a view with a column that reads the customers."""
     with acting_as(world.author):
         view = TargetDataset.objects.filter(name="customers").first()
         if view is None:
@@ -72,17 +72,17 @@ def describe_view(world, **changes) -> TargetDataset:
 def test_preview_shows_the_select_of_created_and_changed_views_only(built):
     view = describe_view(built)
     created = built.previewed()
-    (shown,) = created.document["views"]
-    assert (shown["key"], shown["name"], shown["new"]) == (str(view.key), "serving.customers", True)
-    assert shown["statement"].startswith("CREATE VIEW `serving`.`customers` AS\nSELECT\n  CAST(`full_name` AS ")
-    assert shown["statement"].endswith("FROM `rawcore`.`rc_crm_customer`")
+    (entry,) = created.document["views"]
+    assert (entry["key"], entry["name"], entry["new"]) == (str(view.key), "serving.customers", True)
+    assert entry["statement"].startswith("CREATE VIEW `serving`.`customers` AS\nSELECT\n  CAST(`full_name` AS ")
+    assert entry["statement"].endswith("FROM `rawcore`.`rc_crm_customer`")
     built.work(request_execution(report=created.report, user=built.operator).execution)
 
     rename(built, "balance", "amount")
     assert "views" not in built.executed().preview.document
     describe_view(built, filter="amount > 0")
-    (shown,) = built.previewed().document["views"]
-    assert (shown["new"], shown["statement"].splitlines()[-1]) == (False, "WHERE (amount > 0)")
+    (entry,) = built.previewed().document["views"]
+    assert (entry["new"], entry["statement"].splitlines()[-1]) == (False, "WHERE (amount > 0)")
 
 
 def test_preview_fingerprint_covers_the_select_of_a_view(built):
@@ -99,9 +99,9 @@ def test_unchanged_report_returns_the_same_preview(renamed):
 def test_preview_fingerprint_excludes_table_sizes(renamed):
     before = renamed.previewed()
     key = str(TargetDataset.objects.get(name="rc_crm_customer").key)
-    shown = renamed.warehouse.table(key)
+    table = renamed.warehouse.table(key)
     sizes = {key: {"rows": 3, "bytes": 1000, "files": 1}}
-    store_observations(environment=renamed.environment, asked=[key], tables={key: asdict(shown)}, sizes=sizes)
+    store_observations(environment=renamed.environment, asked=[key], tables={key: asdict(table)}, sizes=sizes)
     after = make_preview(report=before.report, user=renamed.operator)
     assert after.fingerprint == before.fingerprint
     assert after.sizes == sizes
@@ -120,7 +120,7 @@ def test_preview_of_a_rename_estimates_no_rewrite(renamed):
 
 
 def test_preview_of_swapped_names_lists_the_additional_rename(built):
-    """A swap is two renames for people and three for Delta."""
+    """Check the third rename, because Delta cannot swap two names directly."""
     rename(built, "full_name", "aside")
     rename(built, "balance", "full_name")
     rename(built, "aside", "balance")
@@ -148,11 +148,11 @@ def test_a_report_that_needs_no_approval_is_previewed_without_a_dry_run(renamed)
     assert not DryRun.objects.exists()
 
 
-@pytest.mark.parametrize(("who", "code"), [("approver", "NOT_PERMITTED"), (None, "NO_PERSON")])
-def test_preview_requires_the_execute_permission(renamed, who, code):
+@pytest.mark.parametrize(("user", "code"), [("approver", "NOT_PERMITTED"), (None, "NO_PERSON")])
+def test_preview_requires_the_execute_permission(renamed, user, code):
     report = renamed.report()
     with pytest.raises(Refused) as refused:
-        make_preview(report=report, user=getattr(renamed, who) if who else None)
+        make_preview(report=report, user=getattr(renamed, user) if user else None)
     assert refused.value.code == code
 
 
@@ -193,15 +193,15 @@ def test_preview_of_a_renamed_history_drops_and_publishes_its_views(world):
 
 def test_dry_run_is_queued_claimed_and_ended_once(renamed):
     preview = renamed.previewed()
-    asked = request_dry_run(preview=preview, user=renamed.operator).dry_run
+    dry_run = request_dry_run(preview=preview, user=renamed.operator).dry_run
     again = request_dry_run(preview=preview, user=renamed.operator)
-    assert (again.dry_run, again.requested) == (asked, False)
-    claimed = claim(job_pk=asked.pk, worker="w1")
-    assert claim(job_pk=asked.pk, worker="w2") is None
+    assert (again.dry_run, again.requested) == (dry_run, False)
+    claimed = claim(job_pk=dry_run.pk, worker="w1")
+    assert claim(job_pk=dry_run.pk, worker="w2") is None
     assert end_dry_run(attempt=claimed, result={"succeeded": True})
     assert not end_dry_run(attempt=claimed, error={"code": "LATE"})
-    asked.refresh_from_db()
-    assert (asked.status, asked.result) == ("succeeded", {"succeeded": True})
+    dry_run.refresh_from_db()
+    assert (dry_run.status, dry_run.result) == ("succeeded", {"succeeded": True})
 
 
 def test_execution_cancels_a_queued_dry_run_of_its_report(renamed):

@@ -1,4 +1,4 @@
-"""Records: what they say, that they verify from the file alone, and that a changed one does not."""
+"""Records: content, verification from the file alone, and detection of changes."""
 
 import copy
 import json
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def record(built) -> ExecutionRecord:
-    """The record of a report that somebody approved."""
+    """Return the record of a report that a user approved."""
     needing_approval(built)
     return built.executed().record
 
 
-def exported(artifact: dict) -> dict:
-    """As a file brings it back."""
+def read_back(artifact: dict) -> dict:
+    """Return the artifact as read back from a file."""
     return json.loads(json.dumps(artifact))
 
 
@@ -67,8 +67,8 @@ def test_record_of_changes_executed_by_a_load_contains_the_scope_of_the_load(bui
 
 
 def test_record_and_approval_verify_from_the_file_alone(record):
-    assert verify(exported(record_artifact(record))) == ()
-    assert verify(exported(approval_artifact(record.execution.report))) == ()
+    assert verify(read_back(record_artifact(record))) == ()
+    assert verify(read_back(approval_artifact(record.execution.report))) == ()
 
 
 def test_a_record_is_verified_with_the_present_structure_of_its_datasets(record):
@@ -112,7 +112,7 @@ TAMPERED = [
 @pytest.mark.full
 @pytest.mark.parametrize(("place", "value", "code"), TAMPERED)
 def test_a_record_that_was_changed_does_not_verify(record, place, value, code):
-    artifact = exported(record_artifact(record))
+    artifact = read_back(record_artifact(record))
     inside = artifact
     for part in place[:-1]:
         inside = inside[part]
@@ -121,7 +121,7 @@ def test_a_record_that_was_changed_does_not_verify(record, place, value, code):
 
 
 def test_an_approval_that_was_changed_does_not_verify(record):
-    artifact = exported(approval_artifact(record.execution.report))
+    artifact = read_back(approval_artifact(record.execution.report))
     changed = copy.deepcopy(artifact)
     changed["approvals"][0]["row"]["person"] = "ada"
     assert {finding.code for finding in verify(changed)} == {"DIGEST"}
@@ -139,7 +139,7 @@ def test_verification_refuses_a_document_that_is_no_artifact(artifact):
 
 
 def test_an_artifact_without_its_parts_is_invalid(record):
-    artifact = exported(record_artifact(record))
+    artifact = read_back(record_artifact(record))
     del artifact["document"]["approvals"]
     with pytest.raises(MetadataError):
         verify(artifact)

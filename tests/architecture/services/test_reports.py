@@ -1,4 +1,4 @@
-"""Change reports as they are made from metadata and warehouse: kept, superseded, found stale."""
+"""Change reports from metadata and warehouse: stored once, superseded, outdated."""
 
 from datetime import timedelta
 from secrets import token_hex
@@ -167,7 +167,7 @@ def customers_of(world) -> TargetDataset:
     return other
 
 
-# --- staleness -------------------------------------------------------------------------------
+# --- outdated reports -------------------------------------------------------------------------
 
 
 def test_report_without_later_changes_is_up_to_date(built):
@@ -252,7 +252,7 @@ def test_concurrent_policy_change_with_an_old_version_is_refused(built):
 
 @pytest.fixture
 def partly_blocked(built):
-    """Bob retypes a column of the customers, which the policy blocks; ada describes orders."""
+    """Return a world in which Bob retypes a column of the customers, which is blocked, and Ada describes orders."""
     bob = person("bob", Role.APPROVER, Role.EDITOR)
     with acting_as(bob):
         update_target_column(column=column("balance"), expected_version=column("balance").version, type="integer")

@@ -1,4 +1,4 @@
-"""Histories that are switched off and on again: compared with the logic they last followed, and always approved."""
+"""Histories that are disabled and resumed: compared with the logic of their last load, and always approved."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def change_column(world: World, name: str, **changes: object) -> None:
         update_target_column(column=row, expected_version=row.version, **changes)
 
 
-def decided(world: World) -> list[tuple[str, str, str, str]]:
+def history_operations(world: World) -> list[tuple[str, str, str, str]]:
     """Return the operations of a report that concern the use of the history."""
     rows = world.report().document["rows"]
     return [
@@ -55,9 +55,9 @@ def switched_off(built: World) -> World:
     return built
 
 
-def switched_on(world: World) -> list[tuple[str, str, str, str]]:
+def switch_on(world: World) -> list[tuple[str, str, str, str]]:
     change(world, historize=True)
-    return decided(world)
+    return history_operations(world)
 
 
 def resumed(decision: str, code: str) -> list[tuple[str, str, str, str]]:
@@ -65,7 +65,7 @@ def resumed(decision: str, code: str) -> list[tuple[str, str, str, str]]:
 
 
 def test_resumed_history_needs_approval_without_other_changes(switched_off):
-    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
+    assert switch_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
 
 
 @pytest.mark.full
@@ -81,13 +81,13 @@ def test_resumed_history_needs_approval_without_other_changes(switched_off):
 def test_resumed_history_needs_approval_for_logic_changed_while_it_was_off(switched_off, change_meanwhile):
     change_meanwhile(switched_off)
     switched_off.executed()
-    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_DIFFERS")
+    assert switch_on(switched_off) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
 def test_resumed_history_reports_another_form_set_while_it_was_off(switched_off):
     change(switched_off, history_policy={"open_end": "9999-12-31"})
     switched_off.executed()
-    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_FORM")
+    assert switch_on(switched_off) == resumed("needs_approval", "HISTORY_FORM")
 
 
 @pytest.mark.full
@@ -95,13 +95,13 @@ def test_resumed_history_is_blocked_by_a_business_key_changed_while_it_was_off(s
     change_column(switched_off, "customer_id", role="attribute", key_ordinal=None)
     change_column(switched_off, "full_name", role="business_key", key_ordinal=1)
     switched_off.executed()
-    assert switched_on(switched_off) == resumed("blocked", "KEY_CHANGE")
+    assert switch_on(switched_off) == resumed("blocked", "KEY_CHANGE")
 
 
 def test_resumed_history_reports_logic_changed_in_the_report_that_switched_it_off(built):
     change(built, historize=False, filter="1 > 2")
     built.executed()
-    assert switched_on(built) == resumed("needs_approval", "HISTORY_DIFFERS")
+    assert switch_on(built) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
 @pytest.mark.full
@@ -113,12 +113,12 @@ def test_history_resumed_a_second_time_is_compared_with_its_newest_logic(switche
     assert not KeptHistory.objects.exists()
     change(switched_off, historize=False)
     switched_off.executed()
-    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
+    assert switch_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
 
 
 def test_resumed_history_without_recorded_logic_needs_approval(switched_off):
     KeptHistory.objects.all().delete()
-    assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
+    assert switch_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
 
 
 @pytest.mark.full
@@ -128,7 +128,7 @@ def test_view_that_becomes_a_table_again_resumes_its_history_by_approval(built):
     change(built, filter="1 > 2")
     built.executed()
     change(built, materialization="table", historize=True)
-    assert decided(built) == resumed("needs_approval", "HISTORY_DIFFERS")
+    assert history_operations(built) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
 def test_recreated_dataset_resumes_its_history_by_approval(built):
@@ -140,7 +140,7 @@ def test_recreated_dataset_resumes_its_history_by_approval(built):
     built.executed()
     assert not AppliedDataset.objects.exists()
     customers(built.author, filter="1 > 2")
-    assert decided(built) == resumed("needs_approval", "HISTORY_DIFFERS")
+    assert history_operations(built) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
 def test_restored_dataset_needs_approval_for_logic_changed_while_retired(built):
@@ -164,12 +164,12 @@ def test_imported_baseline_does_not_resume_a_kept_history(switched_off):
     row.delete()
     import_state(environment=switched_off.environment, state=state, user=switched_off.operator, reason="moved")
     change(switched_off, historize=True, filter="1 > 2")
-    assert decided(switched_off) == resumed("needs_approval", "HISTORY_DIFFERS")
+    assert history_operations(switched_off) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
 @pytest.mark.full
 def test_author_of_logic_changed_while_a_history_was_off_cannot_approve_its_resumption(switched_off):
-    """The change was free while there was no history to compare, and its approval is this one."""
+    """Check an edit that was free without a history: the approval of the resumption covers it."""
     eve, mallory = person("eve", Role.EDITOR), person("mallory", Role.EDITOR, Role.APPROVER)
     row = customer()
     with acting_as(mallory):

@@ -1,4 +1,4 @@
-"""Rules that decide rows, edited by services: reports name them, and others than their authors approve them."""
+"""Row rules edited by services: reports list them, and users other than their authors approve them."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ ORDER, LINE = "rawcore.rc_shop_order", "rawcore.rc_shop_line"
 
 @pytest.fixture
 def world(db) -> World:
-    """Orders from a database and their lines, both historized, with a check and a reference, built."""
+    """Return a world with built orders and order lines, both historized, with a check and a reference."""
     return remembered("orders and lines with rules", orders_and_lines)
 
 
@@ -78,8 +78,8 @@ def of_source(**changes: object) -> Callable[[], object]:
     def change() -> None:
         row = SourceDataset.objects.get()
         options = changes.get("options")
-        given = changes | ({"options": row.options | options} if isinstance(options, dict) else {})
-        update_source_dataset(source_dataset=row, expected_version=row.version, **given)
+        fields = changes | ({"options": row.options | options} if isinstance(options, dict) else {})
+        update_source_dataset(source_dataset=row, expected_version=row.version, **fields)
 
     return change
 

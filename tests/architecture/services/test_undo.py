@@ -1,4 +1,4 @@
-"""Undo reports: of a whole record or of chosen operations, through the same gate, and what is refused."""
+"""Undo reports of a whole record or of chosen operations: the same decisions as for others, and refusals."""
 
 from datetime import timedelta
 
@@ -49,28 +49,28 @@ def widen(world: World, name: str, to: str) -> None:
 def undo(
     world: World, record: ExecutionRecord, *operations: int, by: User | None = None, metadata: bool = False
 ) -> ChangeReport:
-    """Without operations, all of them."""
+    """Return the undo report of these operations, or of all operations of the record."""
     world.warehouse.show()
     return undo_report(record=record, user=by or world.operator, operations=operations or None, metadata=metadata)
 
 
-def refused(world: World, record: ExecutionRecord, *operations: int) -> Refused:
+def refusal_of(world: World, record: ExecutionRecord, *operations: int) -> Refused:
     with pytest.raises(Refused) as error:
         undo(world, record, *operations)
     return error.value
 
 
-def executed(world: World, report: ChangeReport) -> Execution:
+def execute(world: World, report: ChangeReport) -> Execution:
     make_preview(report=report, user=world.operator)
     return world.work(request_execution(report=report, user=world.operator).execution)
 
 
-def said(report: ChangeReport) -> list[tuple[str, str, str, str]]:
+def changes_of(report: ChangeReport) -> list[tuple[str, str, str, str]]:
     return [(operation.op, operation.side, operation.from_, operation.to) for operation in operations_of(report)]
 
 
-def wrote(world: World, run_id: str, *, versions: tuple[int, int] = (3, 4), kind: str = "load") -> None:
-    """A run wrote rows into the customers, or left the table as it was."""
+def create_run(world: World, run_id: str, *, versions: tuple[int, int] = (3, 4), kind: str = "load") -> None:
+    """Create a run that wrote rows into the customers, or left the table version unchanged."""
     before, after = versions
     ended = timezone.now() + timedelta(seconds=1)
     run = LoadRunFactory(run_id=run_id, environment=world.environment, kind=kind)
@@ -94,12 +94,12 @@ def record_of_a_rename(built: World) -> ExecutionRecord:
 
 
 @pytest.fixture
-def both(built: World) -> ExecutionRecord:
-    """A rename of one column, and another one that got wider, which comes first."""
-    return remembered_in(built, "a rename and a widening to undo", lambda: record_of_both(built))
+def two_changes(built: World) -> ExecutionRecord:
+    """Return the record of a rename of one column and a widening of another one, which is executed first."""
+    return remembered_in(built, "a rename and a widening to undo", lambda: record_of_two_changes(built))
 
 
-def record_of_both(built: World) -> ExecutionRecord:
+def record_of_two_changes(built: World) -> ExecutionRecord:
     rename(built, "full_name", "display_name")
     widen(built, "balance", "decimal(12,2)")
     return built.executed().record
@@ -111,7 +111,7 @@ def record_of_both(built: World) -> ExecutionRecord:
 def test_undo_of_a_rename_is_a_report_that_reverses_base_and_history(built, renamed):
     report = undo(built, renamed)
     back = ("display_name", "full_name")
-    assert said(report) == [("rename_column", "base", *back), ("rename_column", "history", *back)]
+    assert changes_of(report) == [("rename_column", "base", *back), ("rename_column", "history", *back)]
     assert (report.undo_of, report.authors) == (renamed, ["olga"])
     assert report_document(report)["undo"] == {"record": str(renamed.record_id), "operations": [0, 1]}
 
@@ -144,15 +144,15 @@ def test_undo_warns_of_unchanged_metadata_and_the_next_report_plans_the_change_a
     (warning,) = report.document["warnings"]
     assert warning["code"] == "METADATA_UNCHANGED"
     assert "the next report or load repeats the change" in warning["message"]
-    executed(built, report)
-    assert ("rename_column", "base", "full_name", "display_name") in said(built.report())
+    execute(built, report)
+    assert ("rename_column", "base", "full_name", "display_name") in changes_of(built.report())
 
 
 def test_executed_undo_restores_the_tables_and_names_the_undone_record(built):
     before = dict(built.warehouse.shapes)
     rename(built, "full_name", "display_name")
     record = built.executed().record
-    ended = executed(built, undo(built, record, by=built.author))
+    ended = execute(built, undo(built, record, by=built.author))
     assert ended.status == "succeeded"
     assert all(built.warehouse.shapes[key].matches(shape) for key, shape in before.items())
     assert ended.record.document["undo"] == {"record": str(record.record_id), "operations": [0, 1]}
@@ -206,47 +206,47 @@ def test_undo_of_an_added_column_is_blocked_by_the_policy(built):
 
 
 def test_executed_undo_can_be_undone(built, renamed):
-    back = executed(built, undo(built, renamed)).record
+    back = execute(built, undo(built, renamed)).record
     again = undo(built, back)
-    assert ("rename_column", "base", "full_name", "display_name") in said(again)
-    executed(built, again)
+    assert ("rename_column", "base", "full_name", "display_name") in changes_of(again)
+    execute(built, again)
     assert built.report().status == "no_changes"
 
 
 # --- chosen operations ---------------------------------------------------------------------------
 
 
-def test_undo_of_one_operation_covers_base_and_history_and_leaves_the_rest(built, both):
-    (chosen, _) = ordinals(both, "rename_column")
-    report = undo(built, both, chosen)
-    assert {operation[0] for operation in said(report)} == {"rename_column"}
-    executed(built, report)
+def test_undo_of_one_operation_covers_base_and_history_and_leaves_the_rest(built, two_changes):
+    (chosen, _) = ordinals(two_changes, "rename_column")
+    report = undo(built, two_changes, chosen)
+    assert {operation[0] for operation in changes_of(report)} == {"rename_column"}
+    execute(built, report)
     assert built.report().status == "open"
-    assert {operation[0] for operation in said(built.report())} == {"rename_column"}
+    assert {operation[0] for operation in changes_of(built.report())} == {"rename_column"}
 
 
-def test_second_undo_covers_the_remaining_operations_of_a_record(built, both):
-    executed(built, undo(built, both, ordinals(both, "rename_column")[0]))
-    rest = undo(built, both)
-    assert report_document(rest)["undo"]["operations"] == ordinals(both, "widen_column")
+def test_second_undo_covers_the_remaining_operations_of_a_record(built, two_changes):
+    execute(built, undo(built, two_changes, ordinals(two_changes, "rename_column")[0]))
+    remaining = undo(built, two_changes)
+    assert report_document(remaining)["undo"]["operations"] == ordinals(two_changes, "widen_column")
 
 
-def test_undo_of_more_operations_supersedes_the_open_undo(built, both):
-    waiting = undo(built, both, ordinals(both, "rename_column")[0])
-    newer = undo(built, both, ordinals(both, "rename_column")[1], by=built.author)
+def test_undo_of_more_operations_supersedes_the_open_undo(built, two_changes):
+    waiting = undo(built, two_changes, ordinals(two_changes, "rename_column")[0])
+    newer = undo(built, two_changes, ordinals(two_changes, "rename_column")[1], by=built.author)
     assert newer == waiting
     agree_on_policy(built.environment, {"severities": {"RETYPE_COLUMN": "needs_approval"}})
-    whole = undo(built, both)
+    whole = undo(built, two_changes)
     waiting.refresh_from_db()
     assert (waiting.status, waiting.superseded_by) == ("superseded", whole)
 
 
 def test_undo_refuses_an_unknown_operation(built, renamed):
-    assert refused(built, renamed, 0, 99).code == "UNKNOWN_OPERATION"
+    assert refusal_of(built, renamed, 0, 99).code == "UNKNOWN_OPERATION"
 
 
-def test_undo_refuses_an_operation_on_which_a_later_one_of_the_record_depends(built, both):
-    refusal = refused(built, both, ordinals(both, "widen_column")[0])
+def test_undo_refuses_an_operation_on_which_a_later_one_of_the_record_depends(built, two_changes):
+    refusal = refusal_of(built, two_changes, ordinals(two_changes, "widen_column")[0])
     assert refusal.code == "LATER_OPERATIONS"
     assert "rename_column rawcore.rc_crm_customer: full_name → display_name" in refusal.message
     assert refusal.hint == "undo both"
@@ -256,77 +256,77 @@ def test_undo_refuses_an_operation_on_which_a_later_one_of_the_record_depends(bu
 def test_undo_refuses_an_operation_on_which_a_named_later_execution_depends(built, renamed):
     rename(built, "display_name", "name_shown")
     later = built.executed()
-    refusal = refused(built, renamed)
+    refusal = refusal_of(built, renamed)
     assert refusal.code == "LATER_OPERATIONS"
     assert refusal.hint == f"undo execution {later.pk} first"
-    executed(built, undo(built, later.record))
-    assert said(undo(built, renamed))
+    execute(built, undo(built, later.record))
+    assert changes_of(undo(built, renamed))
 
 
 def test_undo_keeps_independent_changes_of_a_later_execution(built, renamed):
     rename(built, "balance", "saldo")
     built.executed()
-    executed(built, undo(built, renamed))
-    assert {operation[2:] for operation in said(built.report())} == {("full_name", "display_name")}
+    execute(built, undo(built, renamed))
+    assert {operation[2:] for operation in changes_of(built.report())} == {("full_name", "display_name")}
 
 
 def test_undo_refuses_operations_undone_before(built, renamed):
-    executed(built, undo(built, renamed))
-    assert refused(built, renamed).code == "ALREADY_UNDONE"
-    assert refused(built, renamed, 0).code == "ALREADY_UNDONE"
+    execute(built, undo(built, renamed))
+    assert refusal_of(built, renamed).code == "ALREADY_UNDONE"
+    assert refusal_of(built, renamed, 0).code == "ALREADY_UNDONE"
 
 
 @pytest.mark.full
 def test_undo_refuses_operations_reversed_by_a_later_execution(built, renamed):
     rename(built, "display_name", "full_name")
     built.executed()
-    assert refused(built, renamed).code == "ALREADY_UNDONE"
+    assert refusal_of(built, renamed).code == "ALREADY_UNDONE"
 
 
 def test_undo_refuses_a_table_changed_by_hand(built, renamed):
     for table in built.warehouse.shapes:
         built.warehouse.rename_behind_your_back(table, "balance", "by_hand")
-    refusal = refused(built, renamed)
+    refusal = refusal_of(built, renamed)
     assert (refusal.code, "by_hand" in refusal.message) == ("TABLE_MOVED", True)
 
 
 def test_undo_refuses_a_record_without_finished_operations(built, renamed):
     renamed.execution.operations.update(status="failed")
-    assert refused(built, renamed).code == "NOTHING_TO_UNDO"
+    assert refusal_of(built, renamed).code == "NOTHING_TO_UNDO"
 
 
-# --- rows that were written since ----------------------------------------------------------------
+# --- rows written after the execution ------------------------------------------------------------
 
 
-def test_undo_to_a_version_is_refused_after_a_load_wrote_rows(built, both):
-    wrote(built, "night-7")
-    refusal = refused(built, both)
+def test_undo_to_a_version_is_refused_after_a_load_wrote_rows(built, two_changes):
+    create_run(built, "night-7")
+    refusal = refusal_of(built, two_changes)
     assert refusal.code == "WRITTEN_SINCE"
     assert "load run night-7 wrote rows since" in refusal.message
 
 
-def test_undo_of_a_rename_is_possible_after_a_load_wrote_rows(built, both):
-    wrote(built, "night-7")
-    assert said(undo(built, both, *ordinals(both, "rename_column")))
+def test_undo_of_a_rename_is_possible_after_a_load_wrote_rows(built, two_changes):
+    create_run(built, "night-7")
+    assert changes_of(undo(built, two_changes, *ordinals(two_changes, "rename_column")))
 
 
 @pytest.mark.parametrize("run", [{"versions": (3, 3)}, {"kind": "compact"}])
-def test_undo_to_a_version_is_possible_after_a_run_without_written_rows(built, both, run):
-    wrote(built, "night-7", **run)
-    assert said(undo(built, both))
+def test_undo_to_a_version_is_possible_after_a_run_without_written_rows(built, two_changes, run):
+    create_run(built, "night-7", **run)
+    assert changes_of(undo(built, two_changes))
 
 
-def test_preview_of_an_undo_is_refused_after_a_load_wrote_rows(built, both):
-    report = undo(built, both)
+def test_preview_of_an_undo_is_refused_after_a_load_wrote_rows(built, two_changes):
+    report = undo(built, two_changes)
     ChangeReport.objects.filter(pk=report.pk).update(status="open")
-    wrote(built, "night-8")
+    create_run(built, "night-8")
     with pytest.raises(Refused) as error:
         make_preview(report=report, user=built.operator)
     assert error.value.code == "WRITTEN_SINCE"
 
 
-def test_undo_of_a_widening_restores_the_version_before(built, both):
-    report = undo(built, both)
+def test_undo_of_a_widening_restores_the_version_before(built, two_changes):
+    report = undo(built, two_changes)
     ChangeReport.objects.filter(pk=report.pk).update(status="open")
     preview = make_preview(report=report, user=built.operator)
     restored = [row for row in preview.document["steps"] if row["op"] == "restore_table"]
@@ -334,30 +334,30 @@ def test_undo_of_a_widening_restores_the_version_before(built, both):
     assert all("TO VERSION AS OF" in row["statement"] for row in restored)
 
 
-# --- what a record offers ------------------------------------------------------------------------
+# --- options of a record -------------------------------------------------------------------------
 
 
-def test_record_offers_the_undo_of_each_operation_from_last_to_first(built, both):
-    assert [(offer.group.describe().split()[0], offer.refused) for offer in offered(both)] == [
+def test_record_offers_the_undo_of_each_operation_from_last_to_first(built, two_changes):
+    assert [(offer.group.describe().split()[0], offer.refused) for offer in offered(two_changes)] == [
         ("rename_column", None),
         ("widen_column", None),
     ]
-    (rename_, widen_) = offered(both)
+    (rename_, widen_) = offered(two_changes)
     assert rename_.undo_steps[0] == "rename_column rawcore.rc_crm_customer_hist: display_name → full_name"
     assert {step.split()[0] for step in widen_.undo_steps} == {"restore_table"}
 
 
-def test_record_lists_operations_that_cannot_be_undone_with_the_reason(built, both):
-    wrote(built, "night-7")
-    executed(built, undo(built, both, *ordinals(both, "rename_column")))
-    codes = {offer.group.describe().split()[0]: offer.refused.code for offer in offered(both)}
+def test_record_lists_operations_that_cannot_be_undone_with_the_reason(built, two_changes):
+    create_run(built, "night-7")
+    execute(built, undo(built, two_changes, *ordinals(two_changes, "rename_column")))
+    codes = {offer.group.describe().split()[0]: offer.refused.code for offer in offered(two_changes)}
     assert codes == {"rename_column": "ALREADY_UNDONE", "widen_column": "WRITTEN_SINCE"}
 
 
 def test_undo_of_a_created_dataset_drops_only_its_base_table(built):
     record = ExecutionRecord.objects.get()
-    (made,) = offered(record)
-    assert [step.split()[0] for step in made.undo_steps] == ["drop_table"]
+    (creation,) = offered(record)
+    assert [step.split()[0] for step in creation.undo_steps] == ["drop_table"]
 
 
 def test_changes_executed_by_a_load_can_be_undone(built):
@@ -379,24 +379,24 @@ def test_changes_executed_by_a_load_can_be_undone(built):
 
 
 def test_undone_change_keeps_its_authors_in_the_next_report(built, renamed):
-    executed(built, undo(built, renamed))
+    execute(built, undo(built, renamed))
     assert built.report(by=built.operator).authors == ["ada"]
 
 
 def test_undone_change_keeps_its_log_entries_in_the_next_report(built, renamed):
-    executed(built, undo(built, renamed))
+    execute(built, undo(built, renamed))
     assert "renamed" in {item.entry.action for item in behind(built.report(), limit=9).entries}
 
 
-def test_vacuum_is_refused_while_an_open_undo_needs_the_files(built, both):
-    Execution.objects.filter(pk=both.execution_id).update(started_at=timezone.now() - timedelta(days=10))
+def test_vacuum_is_refused_while_an_open_undo_needs_the_files(built, two_changes):
+    Execution.objects.filter(pk=two_changes.execution_id).update(started_at=timezone.now() - timedelta(days=10))
 
     def vacuum() -> str:
         return request_vacuum(
             dataset=str(customer()), reason="full", retention_hours=200, user=built.operator, wake_worker=False
         ).run.kind
 
-    report = undo(built, both)
+    report = undo(built, two_changes)
     with pytest.raises(Refusal, match=f"undo {report} needs the files of 242 hours ago"):
         vacuum()
     ChangeReport.objects.filter(pk=report.pk).update(status=ChangeReport.Status.REJECTED)
@@ -418,14 +418,14 @@ def narrowing_permitted(world: World) -> None:
     agree_on_policy(world.environment, {"severities": {"RETYPE_COLUMN": "needs_approval"}})
 
 
-def test_undo_changes_tables_and_metadata_of_a_rename_and_a_widening_back(built, both):
+def test_undo_changes_tables_and_metadata_of_a_rename_and_a_widening_back(built, two_changes):
     narrowing_permitted(built)
-    report = undo(built, both, by=built.author, metadata=True)
+    report = undo(built, two_changes, by=built.author, metadata=True)
     assert [warning["code"] for warning in report.document["warnings"]] == []
     columns = {(column.name, str(column.type)) for column in customer().columns.all()}
     assert {("full_name", "string(50)"), ("balance", "decimal(10,2)")} <= columns
     approve(report=report, user=built.approver)
-    executed(built, report)
+    execute(built, report)
     assert built.report().status == "no_changes"
 
 
@@ -434,7 +434,7 @@ def test_undo_of_an_added_column_retires_it_in_the_metadata(built):
     report = undo(built, record, by=built.author, metadata=True)
     assert not TargetColumn.objects.get(name="email").active
     approve(report=report, user=built.approver)
-    executed(built, report)
+    execute(built, report)
     assert built.report().status == "no_changes"
 
 
@@ -444,7 +444,7 @@ def test_undo_of_a_retired_column_uses_it_again(built):
         retire_column(column=column, expected_version=column.version)
     report = undo(built, built.executed().record, by=built.author, metadata=True)
     assert TargetColumn.objects.get(name="balance").active
-    executed(built, report)
+    execute(built, report)
     assert built.report().status == "no_changes"
 
 
@@ -452,14 +452,14 @@ def test_undo_of_a_renamed_dataset_renames_it_back(built):
     with acting_as(built.author):
         rename_dataset(dataset=customer(), name="rc_crm_client", expected_version=customer().version)
     record = built.executed().record
-    executed(built, undo(built, record, by=built.author, metadata=True))
+    execute(built, undo(built, record, by=built.author, metadata=True))
     assert TargetDataset.objects.filter(name="rc_crm_customer").exists()
     assert built.report().status == "no_changes"
 
 
-def test_blocked_undo_changes_no_metadata(built, both):
+def test_blocked_undo_changes_no_metadata(built, two_changes):
     with pytest.raises(Refused) as error:
-        undo(built, both, by=built.author, metadata=True)
+        undo(built, two_changes, by=built.author, metadata=True)
     assert (error.value.code, "retype_column" in error.value.message) == ("REPORT_BLOCKED", True)
     assert TargetColumn.objects.filter(name="display_name").exists()
 
@@ -488,8 +488,8 @@ def test_undo_with_metadata_after_one_without_supersedes_it(built, renamed):
 # --- forecasts -----------------------------------------------------------------------------------
 
 
-def test_forecast_names_decision_losses_and_metadata_of_each_group(built, both):
-    rename_, widen_ = forecasts(both)
+def test_forecast_names_decision_losses_and_metadata_of_each_group(built, two_changes):
+    rename_, widen_ = forecasts(two_changes)
     assert (rename_.decision, rename_.losses, rename_.possible) == ("allowed", (), True)
     assert rename_.metadata.text == "display_name is renamed to full_name"
     assert (widen_.decision, widen_.possible, widen_.blocked.code) == ("blocked", False, "RETYPE_COLUMN")

@@ -1,4 +1,4 @@
-"""Everything once more before the first statement: what moved since it was approved stops an execution."""
+"""Verification before the first statement: any change since the approval stops an execution."""
 
 import pytest
 
@@ -12,20 +12,20 @@ from tests.architecture.world import Killed, World, agree_on_policy, person
 pytestmark = pytest.mark.django_db
 
 
-def moved_metadata(world: World) -> None:
+def change_metadata(world: World) -> None:
     rename(world, "balance", "saldo")
 
 
-def moved_table(world: World) -> None:
+def change_table(world: World) -> None:
     world.warehouse.rename_behind_your_back(str(customer().key), "balance", "other")
 
 
-def moved_policy(world: World) -> None:
+def change_policy(world: World) -> None:
     policies = {"severities": {"DROP_COLUMN": "needs_approval"}}
     agree_on_policy(world.environment, policies)
 
 
-MOVES = [(moved_metadata, "REPORT_STALE"), (moved_table, "TABLE_MOVED"), (moved_policy, "POLICY_MOVED")]
+MOVES = [(change_metadata, "REPORT_STALE"), (change_table, "TABLE_MOVED"), (change_policy, "POLICY_MOVED")]
 
 
 @pytest.mark.full

@@ -1,4 +1,4 @@
-"""An environment's policy on its page: read by everybody, changed by few."""
+"""Change policy on its page: readable for all users, editable for few."""
 
 import re
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.django_db
 OTHER = "00000000-0000-4000-8000-000000000000"
 
 
-def posted(page: str) -> dict[str, str]:
-    """A policy form as a browser would send it unchanged."""
+def form_data(page: str) -> dict[str, str]:
+    """Return the data of the policy form as a browser sends it unchanged."""
     chosen = dict(re.findall(r'name="((?:count_|version)\w*)"[^>]*value="(\d+)"', page))
     chosen |= {"version": re.search(r'name="version" value="(\d+)"', page)[1]}
     for name, options in re.findall(r'<select[^>]*name="(\w+)"[^>]*>(.*?)</select>', page, re.DOTALL):
@@ -31,13 +31,13 @@ def posted(page: str) -> dict[str, str]:
 
 
 def test_policy_change_is_saved_and_shown_in_the_change_log(operator: Client, world: World):
-    given = posted(read(operator, "/policies/dev/")) | {
+    data = form_data(read(operator, "/policies/dev/")) | {
         "severity_ADD_COLUMN": "needs_approval",
         "count_destructive": "2",
         "role_destructive": "admin",
     }
-    del given["approver_may_execute"]
-    page = words(html_of(operator.post("/policies/dev/", given, follow=True)))
+    del data["approver_may_execute"]
+    page = words(html_of(operator.post("/policies/dev/", data, follow=True)))
     assert world.environment.policies == {
         "severities": {"ADD_COLUMN": "needs_approval"},
         "approvals": {"destructive": {"count": 2, "role": "admin"}},
@@ -45,7 +45,7 @@ def test_policy_change_is_saved_and_shown_in_the_change_log(operator: Client, wo
     }
     assert "eve policy policy of dev changed" in page
     assert "severities.ADD COLUMN allow → needs_approval" in page
-    loose = posted(read(operator, "/policies/dev/")) | {"defaults": "yes"}
+    loose = form_data(read(operator, "/policies/dev/")) | {"defaults": "yes"}
     page = words(html_of(operator.post("/policies/dev/", loose, follow=True)))
     assert "needs a second user" in page
     assert world.environment.policies["approver_may_execute"] is False
@@ -53,8 +53,8 @@ def test_policy_change_is_saved_and_shown_in_the_change_log(operator: Client, wo
 
 @pytest.fixture
 def proposed(operator: Client, world: World) -> str:
-    """Eve has proposed to ask for no approvals, and why."""
-    loose = posted(read(operator, "/policies/dev/")) | {"count_review": "0", "reason": "only a test environment"}
+    """Create a proposal by Eve that requires no approvals, and return its id."""
+    loose = form_data(read(operator, "/policies/dev/")) | {"count_review": "0", "reason": "only a test environment"}
     operator.post("/policies/dev/", loose)
     return str(PolicyProposal.objects.get().proposal_id)
 
@@ -89,17 +89,17 @@ def test_decision_on_an_unknown_proposal_returns_404(operator: Client, proposed:
 
 
 def test_policy_changed_by_another_user_meanwhile_is_not_overwritten(operator: Client, world: World):
-    given = posted(read(operator, "/policies/dev/"))
-    operator.post("/policies/dev/", given | {"severity_ADD_COLUMN": "block"})
-    answer = operator.post("/policies/dev/", given)
+    data = form_data(read(operator, "/policies/dev/"))
+    operator.post("/policies/dev/", data | {"severity_ADD_COLUMN": "block"})
+    answer = operator.post("/policies/dev/", data)
     assert answer.status_code == 409
     assert "POLICY_CHANGED" in html_of(answer)
     assert world.environment.policies == {"severities": {"ADD_COLUMN": "block"}}
 
 
 def test_invalid_policy_value_is_reported_at_its_field(operator: Client, world: World):
-    given = posted(read(operator, "/policies/dev/")) | {"count_safe": "10"}
-    answer = operator.post("/policies/dev/", given)
+    data = form_data(read(operator, "/policies/dev/")) | {"count_safe": "10"}
+    answer = operator.post("/policies/dev/", data)
     assert answer.status_code == 422
     assert "less than or equal to 9" in html_of(answer)
 
@@ -107,14 +107,14 @@ def test_invalid_policy_value_is_reported_at_its_field(operator: Client, world: 
 def test_policy_page_is_read_only_for_a_viewer(viewer: Client, world: World):
     page = read(viewer, "/policies/dev/")
     assert "<fieldset disabled>" in page
-    assert viewer.post("/policies/dev/", posted(page)).status_code == 403
+    assert viewer.post("/policies/dev/", form_data(page)).status_code == 403
     assert viewer.get("/policies/nowhere/").status_code == 404
 
 
 def test_choice_of_fewer_readers_becomes_a_proposal(operator: Client, world: World):
     def chosen(readers: str) -> int:
         page = read(operator, f"/policies/{world.environment.name}/")
-        return operator.post(f"/policies/{world.environment.name}/", posted(page) | {"readers": readers}).status_code
+        return operator.post(f"/policies/{world.environment.name}/", form_data(page) | {"readers": readers}).status_code
 
     assert chosen("open") == 302
     assert policy_of(world.environment).readers == "open"
@@ -125,8 +125,8 @@ def test_choice_of_fewer_readers_becomes_a_proposal(operator: Client, world: Wor
 
 
 def test_a_role_of_maintenance_without_a_number_is_refused(operator):
-    given = posted(read(operator, "/policies/dev/")) | {"count_maintenance": "", "role_maintenance": "admin"}
-    answer = operator.post("/policies/dev/", given)
+    data = form_data(read(operator, "/policies/dev/")) | {"count_maintenance": "", "role_maintenance": "admin"}
+    answer = operator.post("/policies/dev/", data)
     assert answer.status_code == 422
     assert "Enter a number from 0 to 9, or choose no role." in answer.content.decode()
     assert "if empty, those of safe reports" in answer.content.decode()

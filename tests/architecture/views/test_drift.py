@@ -1,4 +1,4 @@
-"""Drift on its page, and what is there adopted as the baseline."""
+"""Drift page, and adoption of drift as baseline."""
 
 from dataclasses import replace
 

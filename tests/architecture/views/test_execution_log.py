@@ -1,4 +1,4 @@
-"""An execution's log on its page, and what the page says while nobody takes the execution up."""
+"""Execution log on its page, and messages while no worker takes the execution up."""
 
 import re
 from datetime import timedelta
@@ -17,7 +17,7 @@ from elevata.core.errors import MetadataError
 from elevata.jobs.services import mark_lost
 from elevata.jobs.states import BROKER_AWAY
 from elevata.jobs.submission import note_wake_failed, note_woken
-from tests.architecture.views.test_executions import lost, page_of
+from tests.architecture.views.test_executions import lose_worker, page_of
 from tests.architecture.world import World
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import address, read, rename, section, signed_in, words
@@ -37,11 +37,11 @@ def olga(world: World) -> Client:
     return signed_in(world.operator)
 
 
-def said(execution: Execution) -> str:
+def log_text(execution: Execution) -> str:
     return "\n".join(execution.events.values_list("message", flat=True))
 
 
-# --- what is written ------------------------------------------------------------------------------
+# --- log lines -----------------------------------------------------------------------------------
 
 
 def test_execution_log_has_request_attempt_steps_and_end(world: World, previewed: Preview):
@@ -60,26 +60,26 @@ def test_execution_log_names_the_lost_worker_and_the_resuming_user(world: World,
     Execution.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     mark_lost()
     resume_execution(execution=Execution.objects.get(pk=execution.pk), user=world.operator)
-    assert "lost: WORKER_LOST: worker w1 sent its last heartbeat at" in said(execution)
-    assert "resumed by olga: no step was done before, 2 left" in said(execution)
+    assert "lost: WORKER_LOST: worker w1 sent its last heartbeat at" in log_text(execution)
+    assert "resumed by olga: no step was done before, 2 left" in log_text(execution)
 
 
 def test_execution_log_names_the_user_who_cancelled(world: World, previewed: Preview):
     execution = world.queued()
     claim_execution(execution_pk=execution.pk, worker="w1")
     cancel_execution(execution=execution, user=world.operator)
-    assert "cancel asked for by olga: it stops between two steps" in said(execution)
+    assert "cancel asked for by olga: it stops between two steps" in log_text(execution)
 
 
 def test_execution_log_names_an_awaited_lease_once(world: World, previewed: Preview):
     execution = world.queued()
     keys = list(execution.operations.values_list("dataset_key", flat=True))
-    held = Holder("load run", "nightly", 1)
-    take_leases(environment=world.environment, dataset_keys=keys, holder=held)
+    holder = Holder("load run", "nightly", 1)
+    take_leases(environment=world.environment, dataset_keys=keys, holder=holder)
     for _ in range(3):
         assert claim_execution(execution_pk=execution.pk, worker="w1") is None
-    assert said(execution).count("waits for a lease: load run nightly writes to") == 1
-    release_leases(environment=world.environment, holder=held)
+    assert log_text(execution).count("waits for a lease: load run nightly writes to") == 1
+    release_leases(environment=world.environment, holder=holder)
     assert claim_execution(execution_pk=execution.pk, worker="w1") is not None
 
 
@@ -97,15 +97,15 @@ def test_lines_are_never_changed_or_removed(world: World, previewed: Preview):
 def test_execution_page_polls_new_log_lines_until_the_execution_ends(world: World, olga: Client, previewed: Preview):
     execution = world.queued()
     page = read(olga, page_of(execution))
-    more = re.search(r'hx-get="(/executions/\d+/log/\?after=\d+)" hx-trigger="every 2s"', page)[1]
-    assert olga.get(more).status_code == 204
+    poll_url = re.search(r'hx-get="(/executions/\d+/log/\?after=\d+)" hx-trigger="every 2s"', page)[1]
+    assert olga.get(poll_url).status_code == 204
     claim_execution(execution_pk=execution.pk, worker="w1")
-    part = read(olga, more)
+    part = read(olga, poll_url)
     assert "taken up by worker w1" in part
     assert "asked for by" not in part
     assert "every 2s" in part
     Execution.objects.update(status="failed")
-    assert "every 2s" not in read(olga, more)
+    assert "every 2s" not in read(olga, poll_url)
 
 
 def test_ended_execution_shows_its_log_without_polling(world: World, olga: Client, previewed: Preview):
@@ -149,7 +149,7 @@ def test_log_line_links_to_its_step(olga: Client):
     assert "<b>error</b> no &lt;room&gt;" in part
 
 
-# --- nobody there ---------------------------------------------------------------------------------
+# --- no worker ------------------------------------------------------------------------------------
 
 
 def waiting(olga: Client, execution: Execution) -> str:
@@ -165,7 +165,7 @@ def test_execution_page_reports_an_unreachable_broker(world: World, olga: Client
     assert "the broker does not respond" in note
     assert "Nothing started" in note
     assert "starts when the broker is back" in note
-    assert "the broker does not respond (connection refused)" in said(execution)
+    assert "the broker does not respond (connection refused)" in log_text(execution)
 
 
 def test_execute_without_a_broker_queues_the_execution_with_a_message(
@@ -184,7 +184,7 @@ def test_message_of_an_unreachable_broker_is_cleared_once_it_responds(world: Wor
     note_woken()
     execution.refresh_from_db()
     assert execution.phase == ""
-    assert "the broker responds again" in said(execution)
+    assert "the broker responds again" in log_text(execution)
 
 
 def test_execution_page_reports_since_when_a_queued_execution_waits(world: World, olga: Client, previewed: Preview):
@@ -209,7 +209,7 @@ def test_execution_of_a_silent_worker_can_be_resumed_at_once(world: World, olga:
 
 
 def test_resume_resets_the_queued_time(world: World, olga: Client, previewed: Preview):
-    execution = lost(world, previewed)
+    execution = lose_worker(world, previewed)
     Execution.objects.update(queued_at=timezone.now() - timedelta(days=3))
     olga.post(page_of(execution, "resume/"))
     execution.refresh_from_db()

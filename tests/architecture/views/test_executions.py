@@ -1,4 +1,4 @@
-"""Executions on pages: executing, the live page, cancelling, resuming, giving up, records, undo."""
+"""Executions on pages: start, live page, cancellation, resumption, abandoning, records and undo."""
 
 import json
 import re
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def previewed(world: World) -> Preview:
-    """The preview of a rename that needs no approval."""
+    """Return the preview of a rename that needs no approval."""
     rename(world, "full_name", "display_name")
     return make_preview(report=world.report(), user=world.operator)
 
@@ -35,16 +35,16 @@ def olga(world: World) -> Client:
     return signed_in(world.operator)
 
 
-def execute(client: Client, preview: Preview, **given: Any) -> Any:
-    return client.post(address(preview.report, "execute/"), {"preview": preview.fingerprint, **given})
+def execute(client: Client, preview: Preview, **fields: Any) -> Any:
+    return client.post(address(preview.report, "execute/"), {"preview": preview.fingerprint, **fields})
 
 
 def page_of(execution: Execution, part: str = "") -> str:
     return f"/executions/{execution.pk}/{part}"
 
 
-def lost(world: World, preview: Preview) -> Execution:
-    """An execution whose worker died after its first step."""
+def lose_worker(world: World, preview: Preview) -> Execution:
+    """Return an execution whose worker died after its first step."""
     execution = world.queued()
     with pytest.raises(Killed):
         world.work(execution, dies_at=1)
@@ -53,7 +53,7 @@ def lost(world: World, preview: Preview) -> Execution:
     return Execution.objects.get(pk=execution.pk)
 
 
-# --- executing ---------------------------------------------------------------------------------
+# --- start -------------------------------------------------------------------------------------
 
 
 def test_executing_queues_the_steps_of_the_preview(olga: Client, previewed: Preview):
@@ -71,8 +71,8 @@ def test_executing_twice_leads_to_the_same_execution(olga: Client, previewed: Pr
     assert "already being executed" in html_of(again)
 
 
-def refused_execution(olga: Client, report: ChangeReport, **given: str) -> str:
-    answer = olga.post(address(report, "execute/"), given)
+def refusal_of(olga: Client, report: ChangeReport, **data: str) -> str:
+    answer = olga.post(address(report, "execute/"), data)
     assert answer.status_code in (403, 409)
     assert not report.executions.exists()
     return section(html_of(answer), "execute")
@@ -82,23 +82,23 @@ def test_execution_requires_a_preview(world: World, olga: Client):
     rename(world, "full_name", "display_name")
     report = world.report()
     assert "disabled" in section(read(olga, address(report)), "execute")
-    assert "NO_PREVIEW" in refused_execution(olga, report)
+    assert "NO_PREVIEW" in refusal_of(olga, report)
 
 
 def test_execution_requires_the_missing_approval(world: World, olga: Client):
     needing(world, safe=1)
     rename(world, "full_name", "display_name")
     preview = make_preview(report=world.report(), user=world.operator)
-    assert "NOT_APPROVED" in refused_execution(olga, preview.report, preview=preview.fingerprint)
+    assert "NOT_APPROVED" in refusal_of(olga, preview.report, preview=preview.fingerprint)
 
 
 def test_execution_requires_the_newest_preview(olga: Client, previewed: Preview):
-    assert "PREVIEW_STALE" in refused_execution(olga, previewed.report, preview="a" * 64)
+    assert "PREVIEW_STALE" in refusal_of(olga, previewed.report, preview="a" * 64)
 
 
 def test_execution_is_refused_after_a_later_metadata_edit(world: World, olga: Client, previewed: Preview):
     change(world, "display_name", type="string(80)")
-    assert "REPORT_STALE" in refused_execution(olga, previewed.report, preview=previewed.fingerprint)
+    assert "REPORT_STALE" in refusal_of(olga, previewed.report, preview=previewed.fingerprint)
 
 
 def test_execution_requires_the_execute_permission(world: World, previewed: Preview):
@@ -118,10 +118,10 @@ def test_queued_execution_page_polls_and_reports_missing_workers(world: World, o
     assert 'hx-trigger="every 1s"' in page
     assert "no worker is running" in page
     WorkerFactory()
-    seen = re.search(r"seen=(\w+)", read(olga, page_of(execution)))[1]
-    assert olga.get(page_of(execution, f"live/?seen={seen}")).status_code == 204
+    state = re.search(r"seen=(\w+)", read(olga, page_of(execution)))[1]
+    assert olga.get(page_of(execution, f"live/?seen={state}")).status_code == 204
     Execution.objects.update(phase="scanning the warehouse")
-    part = read(olga, page_of(execution, f"live/?seen={seen}"))
+    part = read(olga, page_of(execution, f"live/?seen={state}"))
     assert "scanning the warehouse" in part
     assert "<html" not in part
 
@@ -161,7 +161,7 @@ def test_empty_list_of_executions_shows_a_hint(viewer: Client):
     assert "No executions yet" in read(viewer, "/executions/")
 
 
-# --- cancelling, resuming, giving up -----------------------------------------------------------
+# --- cancel, resume and abandon ----------------------------------------------------------------
 
 
 def test_cancelling_requires_a_confirmation(world: World, olga: Client, previewed: Preview):
@@ -175,7 +175,7 @@ def test_cancelling_requires_a_confirmation(world: World, olga: Client, previewe
 
 
 def test_lost_execution_is_resumed_without_repeating_a_step(world: World, olga: Client, previewed: Preview):
-    execution = lost(world, previewed)
+    execution = lose_worker(world, previewed)
     assert "Resume" in read(olga, page_of(execution))
     assert olga.post(page_of(execution, "resume/")).url == page_of(execution)
     assert Execution.objects.get(pk=execution.pk).status == "queued"
@@ -185,7 +185,7 @@ def test_lost_execution_is_resumed_without_repeating_a_step(world: World, olga: 
 
 
 def test_abandoning_requires_a_reason_and_creates_a_record(world: World, olga: Client, previewed: Preview):
-    execution = lost(world, previewed)
+    execution = lose_worker(world, previewed)
     answer = olga.post(page_of(execution, "abandon/"), {"reason": "  "})
     assert answer.status_code == 422
     assert "Enter a reason." in html_of(answer)
@@ -203,7 +203,7 @@ def test_resume_of_an_executed_report_is_refused_with_a_reason(world: World, olg
 
 
 def test_buttons_of_a_lost_execution_are_disabled_for_a_viewer(world: World, viewer: Client, previewed: Preview):
-    execution = lost(world, previewed)
+    execution = lose_worker(world, previewed)
     assert 'disabled title="Ask for the operator role to resume' in read(viewer, page_of(execution))
     for part in ("cancel/", "resume/", "abandon/"):
         assert viewer.post(page_of(execution, part)).status_code == 403
@@ -213,16 +213,16 @@ def test_buttons_of_a_lost_execution_are_disabled_for_a_viewer(world: World, vie
 
 
 @pytest.fixture
-def two(world: World) -> Execution:
-    """An execution of a rename and of a widening, which came first. The policy does not block narrowing."""
+def two_changes(world: World) -> Execution:
+    """Return an execution of a rename and a widening, which came first; the policy permits narrowing."""
     put_policy_in_force(world.environment, {"severities": {"RETYPE_COLUMN": "needs_approval"}})
     rename(world, "full_name", "display_name")
     change(world, "balance", type="decimal(12,2)")
     return world.executed()
 
 
-def ticks(html: str) -> list[tuple[str, bool]]:
-    """The operations that can be chosen, and whether each is ticked."""
+def choices(html: str) -> list[tuple[str, bool]]:
+    """Return the operations that can be chosen, and whether each is ticked."""
     boxes = re.findall(r'<input class="form-check-input"[^>]*name="operation"[^>]*>', html)
     return [(re.search(r'value="(\d+)"', box)[1], "checked" in box) for box in boxes]
 
@@ -258,7 +258,7 @@ def test_undo_that_the_policy_blocks_is_not_chosen_and_offers_an_edit_instead(wo
         create_target_column(dataset=customer(), name="email", type="string(50)", inputs=[])
     execution, ada = world.executed(), signed_in(world.author)
     part = section(read(ada, page_of(execution)), "undo")
-    assert ticks(part) == []
+    assert choices(part) == []
     text = words(part)
     assert "DROP_COLUMN" in text
     assert "Retire column instead" in text
@@ -274,29 +274,29 @@ def test_live_part_brings_the_undo_when_the_execution_ends(world: World, olga: C
     assert "Create undo report" in part
 
 
-def test_undo_form_preselects_all_operations_and_undoes_the_chosen_ones(olga: Client, two: Execution):
-    boxes = ticks(section(read(olga, page_of(two)), "undo"))
+def test_undo_form_preselects_all_operations_and_undoes_the_chosen_ones(olga: Client, two_changes: Execution):
+    boxes = choices(section(read(olga, page_of(two_changes)), "undo"))
     assert [ticked for _, ticked in boxes] == [True, True]
-    olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [boxes[0][0]]})
-    operations = ChangeReport.objects.get(undo_of=two.record).document["operations"]
+    olga.post(page_of(two_changes, "undo/"), {"choose": "yes", "operation": [boxes[0][0]]})
+    operations = ChangeReport.objects.get(undo_of=two_changes.record).document["operations"]
     assert {operation["op"] for operation in operations} == {"rename_column"}
 
 
-def test_undo_form_without_a_choice_is_refused(olga: Client, two: Execution):
-    answer = olga.post(page_of(two, "undo/"), {"choose": "yes"})
+def test_undo_form_without_a_choice_is_refused(olga: Client, two_changes: Execution):
+    answer = olga.post(page_of(two_changes, "undo/"), {"choose": "yes"})
     part = section(html_of(answer), "undo")
     assert answer.status_code == 422
     assert "Choose at least one operation" in part
-    assert [ticked for _, ticked in ticks(part)] == [False, False]
+    assert [ticked for _, ticked in choices(part)] == [False, False]
 
 
-def test_undo_form_refused_for_a_choice_shows_the_reason_and_keeps_it(olga: Client, two: Execution):
-    widened = ticks(section(read(olga, page_of(two)), "undo"))[1][0]
-    answer = olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [widened]})
+def test_undo_form_refused_for_a_choice_shows_the_reason_and_keeps_it(olga: Client, two_changes: Execution):
+    widened = choices(section(read(olga, page_of(two_changes)), "undo"))[1][0]
+    answer = olga.post(page_of(two_changes, "undo/"), {"choose": "yes", "operation": [widened]})
     part = section(html_of(answer), "undo")
     assert answer.status_code == 409
     assert "LATER_OPERATIONS" in part
-    assert ("Undo both." in part, dict(ticks(part))[widened]) == (True, True)
+    assert ("Undo both." in part, dict(choices(part))[widened]) == (True, True)
 
 
 def test_undo_form_offers_no_operations_undone_before(world: World, olga: Client, previewed: Preview):
@@ -305,15 +305,15 @@ def test_undo_form_offers_no_operations_undone_before(world: World, olga: Client
     world.executed()
     part = section(read(olga, page_of(execution)), "undo")
     assert "ALREADY_UNDONE" in part
-    assert ticks(part) == []
+    assert choices(part) == []
     assert "Nothing in this record can be undone now" in part
 
 
-def test_undo_options_are_read_only_for_a_viewer(viewer: Client, two: Execution):
-    part = section(read(viewer, page_of(two)), "undo")
-    assert ticks(part) == []
+def test_undo_options_are_read_only_for_a_viewer(viewer: Client, two_changes: Execution):
+    part = section(read(viewer, page_of(two_changes)), "undo")
+    assert choices(part) == []
     assert "needs the editor, approver or operator role" in part
-    assert viewer.post(page_of(two, "undo/")).status_code == 403
+    assert viewer.post(page_of(two_changes, "undo/")).status_code == 403
 
 
 def test_undo_of_an_execution_without_a_record_is_refused(world: World, olga: Client, previewed: Preview):
@@ -372,8 +372,8 @@ def test_dry_run_omits_sample_values_of_sensitive_columns(olga: Client, previewe
         "samples": [["Zebedee"]],
     }
     result = {"succeeded": True, "error": None, "steps": [], "tables": {"t1": {"before": side}}, "queries": []}
-    made = DryRun.objects.create(preview=previewed, status="succeeded", result=result)
-    addresses = (address(previewed.report), f"/api/v1/dry-runs/{made.pk}/")
+    dry_run = DryRun.objects.create(preview=previewed, status="succeeded", result=result)
+    addresses = (address(previewed.report), f"/api/v1/dry-runs/{dry_run.pk}/")
     assert all("Zebedee" in html_of(olga.get(url)) for url in addresses)
     columns = TargetColumn.objects.filter(dataset__name="rc_crm_customer", name__in=("full_name", "display_name"))
     assert columns.update(pii=True)

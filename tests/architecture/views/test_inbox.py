@@ -1,4 +1,4 @@
-"""The inbox: what waits for whom, how many in the top bar, and what does not wait any more."""
+"""Inbox: tasks by user, their number in the top bar, and removal of finished tasks."""
 
 import re
 
@@ -26,23 +26,23 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def renamed(world: World) -> ChangeReport:
-    """An open report of Ada's rename, which needs one approval."""
+    """Return an open report of a rename by Ada that needs one approval."""
     needing(world, safe=1)
     rename(world, "full_name", "display_name")
     return world.report()
 
 
-def asked(user: object) -> list[tuple[str, int]]:
+def tasks_of_user(user: object) -> list[tuple[str, int]]:
     return [(task.ask, task.pk) for task in waiting_for(user)]
 
 
 def badge(html: str) -> str:
-    """The number in the top bar; empty if nothing waits."""
+    """Return the number in the top bar; empty without tasks."""
     match = re.search(r'class="inbox-count">(\d+)', html)
     return match[1] if match else ""
 
 
-# --- nothing ---------------------------------------------------------------------------------
+# --- no tasks --------------------------------------------------------------------------------
 
 
 def test_empty_inbox_shows_a_hint(db: None):
@@ -59,11 +59,11 @@ def test_inbox_of_a_viewer_shows_a_hint_and_queries_only_permissions(
 ):
     assert "for editors, approvers and operators" in read(viewer, "/inbox/")
     vera = AccountBackend().get_user(person("vera", Role.VIEWER).pk)
-    with django_assert_num_queries(2):  # her permissions
+    with django_assert_num_queries(2):  # permissions of the viewer
         assert tasks_of(vera).count == 0
 
 
-# --- who is asked for what ---------------------------------------------------------------------
+# --- tasks by user ---------------------------------------------------------------------------
 
 
 def test_home_shows_the_number_of_tasks_and_links_a_single_report(renamed: ChangeReport):
@@ -91,8 +91,8 @@ def test_author_sees_the_awaited_approvers_and_no_task(world: World, renamed: Ch
 
 def test_approved_report_is_in_the_inbox_of_operators(world: World, renamed: ChangeReport):
     approve(report=renamed, user=world.approver)
-    assert asked(world.approver) == []
-    assert asked(world.operator) == [("execute", renamed.pk)]
+    assert tasks_of_user(world.approver) == []
+    assert tasks_of_user(world.operator) == [("execute", renamed.pk)]
     text = words(read(signed_in(world.operator), "/inbox/"))
     assert "Approved by bob. Review the statements, then execute it." in text
 
@@ -111,46 +111,46 @@ def test_lost_execution_is_in_the_inbox_of_operators(world: World, renamed: Chan
 
 def test_executed_or_abandoned_report_leaves_the_inbox(world: World, renamed: ChangeReport):
     execution = world.executed()
-    assert asked(world.operator) == []
+    assert tasks_of_user(world.operator) == []
     Execution.objects.filter(pk=execution.pk).update(status="abandoned")
-    assert asked(world.operator) == []
+    assert tasks_of_user(world.operator) == []
 
 
 def test_blocked_report_is_in_the_inbox_of_its_author_until_a_newer_one_exists(world: World):
     change(world, "full_name", type="string(10)")
     blocked = world.report()
-    assert asked(world.author) == [("repair", blocked.pk)]
+    assert tasks_of_user(world.author) == [("repair", blocked.pk)]
     change(world, "full_name", type="string(60)")
     newer = world.report()
-    assert newer.pk not in [pk for ask, pk in asked(world.author) if ask != "others"]
-    assert blocked.pk not in [pk for _, pk in asked(world.author)]
+    assert newer.pk not in [pk for ask, pk in tasks_of_user(world.author) if ask != "others"]
+    assert blocked.pk not in [pk for _, pk in tasks_of_user(world.author)]
 
 
 def test_rejected_report_is_in_the_inbox_of_its_author_with_the_note(world: World, renamed: ChangeReport):
     reject(report=renamed, user=world.approver, note="Not before Monday.")
-    assert asked(world.approver) == []
+    assert tasks_of_user(world.approver) == []
     assert "bob rejected it: “Not before Monday.”" in words(read(signed_in(world.author), "/inbox/"))
 
 
 def test_superseded_report_links_its_creator_to_the_newer_one(world: World, renamed: ChangeReport):
     rename(world, "balance", "amount")
     newer = world.report(by=world.operator)
-    assert ("follow", renamed.pk) in asked(world.author)
+    assert ("follow", renamed.pk) in tasks_of_user(world.author)
     text = words(read(signed_in(world.author), "/inbox/"))
     assert "olga created a newer report of the same scope." in text
     approve(report=newer, user=world.approver)
     make_preview(report=newer, user=world.operator)
     world.executed()
-    assert ("follow", renamed.pk) not in asked(world.author)
+    assert ("follow", renamed.pk) not in tasks_of_user(world.author)
 
 
 def test_superseded_report_is_not_in_the_inbox_of_the_creator_of_the_newer_one(world: World, renamed: ChangeReport):
     rename(world, "balance", "amount")
     newer = world.report()
-    assert asked(world.author) == [("others", newer.pk)]
+    assert tasks_of_user(world.author) == [("others", newer.pk)]
 
 
-# --- what holds, and what does not --------------------------------------------------------------
+# --- up-to-date tasks --------------------------------------------------------------------------
 
 
 def test_outdated_report_moves_to_the_inbox_of_its_author_once_checked(world: World, renamed: ChangeReport):
@@ -162,7 +162,7 @@ def test_outdated_report_moves_to_the_inbox_of_its_author_once_checked(world: Wo
     assert "Nothing to do" in rows
     assert 'id="inbox-link"' in rows
     assert badge(rows) == ""
-    assert asked(world.author) == [("renew", renamed.pk)]
+    assert tasks_of_user(world.author) == [("renew", renamed.pk)]
     text = words(read(ada, "/inbox/"))
     assert "Outdated: recreate" in text
     assert "REPORT_STALE" in text
@@ -174,19 +174,19 @@ def test_inbox_gathers_the_current_state_once_for_all_reports(
     alone = world.report(Scope("dataset", "rawcore.rc_crm_customer", target_only=True))
     cache.clear()
     gathered = []
-    monkeypatch.setattr(reports, "gather", lambda **said: gathered.append(said) or gather(**said))
+    monkeypatch.setattr(reports, "gather", lambda **arguments: gathered.append(arguments) or gather(**arguments))
     rename(world, "balance", "amount")
     assert "Nothing to do" in read(signed_in(world.approver), "/inbox/rows/")
     assert len(gathered) == 1
-    assert asked(world.author) == [("renew", renamed.pk), ("renew", alone.pk)]
+    assert tasks_of_user(world.author) == [("renew", renamed.pk), ("renew", alone.pk)]
 
 
 def test_inbox_poll_returns_204_while_nothing_changes(world: World, renamed: ChangeReport):
     bob = signed_in(world.approver)
-    seen = re.search(r"rows/\?seen=(\w+)", read(bob, "/inbox/rows/"))[1]
-    assert bob.get(f"/inbox/rows/?seen={seen}").status_code == 204
+    version = re.search(r"rows/\?seen=(\w+)", read(bob, "/inbox/rows/"))[1]
+    assert bob.get(f"/inbox/rows/?seen={version}").status_code == 204
     approve(report=renamed, user=person("carla", Role.APPROVER))
-    assert bob.get(f"/inbox/rows/?seen={seen}").status_code == 200
+    assert bob.get(f"/inbox/rows/?seen={version}").status_code == 200
 
 
 def test_inbox_count_runs_one_query_without_tasks_and_two_with_a_task(
@@ -194,7 +194,7 @@ def test_inbox_count_runs_one_query_without_tasks_and_two_with_a_task(
 ):
     bob, olga = (AccountBackend().get_user(user.pk) for user in (world.approver, world.operator))
     for user in (bob, olga):
-        may_somewhere(user, "accounts.manage_users")  # what people may is asked by every page
+        may_somewhere(user, "accounts.manage_users")  # every page checks permissions
     with django_assert_num_queries(2):
         assert tasks_of(bob).count == 1
     with django_assert_num_queries(1):

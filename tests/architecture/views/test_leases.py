@@ -1,4 +1,4 @@
-"""Leases in the browser: who writes where, and breaking one with a reason."""
+"""Leases in the browser: list of holders, and breaking a lease with a reason."""
 
 import re
 from datetime import timedelta
@@ -31,7 +31,7 @@ def words(html: str) -> str:
 
 @pytest.fixture
 def lease(airport: TargetDataset) -> Lease:
-    """The airports are being loaded by the run ``busy``."""
+    """Return the lease of the airports, taken by the run ``busy``."""
     LoadRunFactory(run_id="busy", status="running", heartbeat_at=timezone.now())
     raw = TargetDataset.objects.get(name="raw_air_airport")
     take_leases(environment=current_environment(), dataset_keys=[airport.key, raw.key], holder=BUSY)

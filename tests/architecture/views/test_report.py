@@ -1,4 +1,4 @@
-"""The whole story of one report: what changes, side by side and downstream."""
+"""Report page: operations, comparison and downstream datasets."""
 
 import html
 import json
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
 
 
-# --- the story of one --------------------------------------------------------------------------
+# --- the page ----------------------------------------------------------------------------------
 
 
 def test_report_page_shows_operations_codes_and_editors(viewer: Client, renamed: ChangeReport):
@@ -82,7 +82,7 @@ def test_report_status_poll_runs_few_queries_until_the_report_is_outdated(
 ):
     part = read(viewer, address(renamed, "status/"))
     again = html.unescape(re.search(r'hx-get="([^"]+)" hx-trigger="every 2s"', part)[1])
-    with django_assert_max_num_queries(9):  # session, person, report, its approvals, executions and preview, and one
+    with django_assert_max_num_queries(9):  # session, user, report, its approvals, executions and preview, and one
         assert viewer.get(again).status_code == 204
     change(world, "balance", type="decimal(12,2)")
     assert "REPORT_STALE" in read(viewer, again)
@@ -140,8 +140,8 @@ def test_report_differences_are_shown_side_by_side_with_their_operation(viewer: 
     assert "<html" in read(viewer, address(renamed, "differences/"))
 
 
-def vips(world: World) -> TargetDataset:
-    """``bizcore.vip`` reads the customers; Ada describes it."""
+def describe_vip(world: World) -> TargetDataset:
+    """Describe ``bizcore.vip``, which reads the customers, as Ada."""
     customers = TargetDataset.objects.get(name="rc_crm_customer")
     with acting_as(world.author):
         schema = create_schema(name="bizcore", layer="bizcore")
@@ -149,7 +149,7 @@ def vips(world: World) -> TargetDataset:
 
 
 def test_report_differences_show_a_new_dataset_with_columns_and_inputs(world: World, viewer: Client):
-    vips(world)
+    describe_vip(world)
     text = words(html_of(viewer.get(address(world.report(), "differences/"), headers=HTMX)))
     assert "bizcore.vip new" in text
     assert "Inputs nothing rawcore.rc_crm_customer" in text
@@ -161,7 +161,7 @@ def graph_of(part: str) -> dict[str, Any]:
 
 
 def test_downstream_graph_shows_changed_datasets_and_readers(world: World, viewer: Client):
-    reading = vips(world)
+    reading = describe_vip(world)
     world.executed()
     column = TargetDataset.objects.get(name="rc_crm_customer").columns.get(name="full_name")
     with acting_as(world.author):
@@ -170,7 +170,7 @@ def test_downstream_graph_shows_changed_datasets_and_readers(world: World, viewe
     nodes = {node["title"]: node for node in graph_of(part)["nodes"]}
     assert {name: node["said"] for name, node in nodes.items()} == {
         "rc_crm_customer": "blocked",
-        "rc_crm_customer_hist": "reads from it",  # it keeps the wider type
+        "rc_crm_customer_hist": "reads from it",  # the history keeps the wider type
         "vip": "reads from it",
     }
     assert nodes["vip"]["url"] == f"/datasets/{reading.key}/"
@@ -192,7 +192,7 @@ def test_copies_of_changed_datasets_are_downstream_and_affected(world: World, vi
 
 
 def drop_a_column_with_readers(world: World) -> ChangeReport:
-    vips(world)
+    describe_vip(world)
     world.executed()
     for name in ("full_name", "balance"):
         column = TargetDataset.objects.get(name="rc_crm_customer").columns.get(name=name)

@@ -1,4 +1,4 @@
-"""Save and create report: one click saves an edit and does what the pending changes' *Create report* does."""
+"""Save and create report: one click saves an edit and reports it like *Create report* of pending changes."""
 
 import pytest
 from django.http import HttpResponse
@@ -26,7 +26,7 @@ def editor(world: World) -> Client:
     return signed_in(person("eve", Role.EDITOR))
 
 
-def edited(client: Client, address: str, **changes: object) -> HttpResponse:
+def save_and_report(client: Client, address: str, **changes: object) -> HttpResponse:
     page = read(client, address)
     assert f'formaction="{address}report/"' in page
     assert f'action="{address}"' in page
@@ -35,23 +35,23 @@ def edited(client: Client, address: str, **changes: object) -> HttpResponse:
 
 def test_a_column_is_saved_and_its_dataset_reported(editor: Client, world: World):
     column = TargetColumn.objects.get(name="full_name")
-    answer = edited(editor, f"/columns/{column.key}/edit/", owner="Kim")
+    answer = save_and_report(editor, f"/columns/{column.key}/edit/", owner="Kim")
     column.refresh_from_db()
-    asked = Refresh.objects.get()
-    assert (column.owner, answer.url) == ("Kim", f"/refreshes/{asked.pk}/")
-    assert (asked.purpose, asked.scope) == (Refresh.Purpose.REPORT, SCOPE)
+    refresh = Refresh.objects.get()
+    assert (column.owner, answer.url) == ("Kim", f"/refreshes/{refresh.pk}/")
+    assert (refresh.purpose, refresh.scope) == (Refresh.Purpose.REPORT, SCOPE)
 
 
 def test_a_dataset_is_saved_and_reported(editor: Client, world: World):
     dataset = TargetDataset.objects.get(historize=True)
-    edited(editor, f"/datasets/{dataset.key}/edit/", owner="Kim")
+    save_and_report(editor, f"/datasets/{dataset.key}/edit/", owner="Kim")
     assert TargetDataset.objects.get(pk=dataset.pk).owner == "Kim"
     assert Refresh.objects.get().scope == SCOPE
 
 
 def test_a_refused_edit_is_not_reported(editor: Client, world: World):
     column = TargetColumn.objects.get(name="full_name")
-    answer = edited(editor, f"/columns/{column.key}/edit/", type="strig")
+    answer = save_and_report(editor, f"/columns/{column.key}/edit/", type="strig")
     assert answer.status_code == 422
     assert f'action="/columns/{column.key}/edit/"' in html_of(answer)
     assert not Refresh.objects.exists()
@@ -69,9 +69,9 @@ def test_conflicting_edit_of_another_user_is_shown_before_a_report_is_requested(
 
 
 def test_edit_is_saved_if_its_report_is_refused(editor: Client, world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("architecture.views.report_steps.tables_in_scope", lambda **given: [])
+    monkeypatch.setattr("architecture.views.report_steps.tables_in_scope", lambda **arguments: [])
     dataset = TargetDataset.objects.get(historize=True)
-    answer = edited(editor, f"/datasets/{dataset.key}/edit/", owner="Kim")
+    answer = save_and_report(editor, f"/datasets/{dataset.key}/edit/", owner="Kim")
     assert answer.url == f"/datasets/{dataset.key}/"
     assert "The report was not created" in words(read(editor, answer.url))
     assert TargetDataset.objects.get(pk=dataset.pk).owner == "Kim"
@@ -84,7 +84,7 @@ def test_a_model_is_saved_and_reported(editor: Client, world: World):
             name="names",
             select="SELECT full_name FROM rawcore.rc_crm_customer",
         )
-    edited(editor, f"/models/{model.key}/edit/", owner="Kim")
+    save_and_report(editor, f"/models/{model.key}/edit/", owner="Kim")
     assert Refresh.objects.get().scope["name"] == str(model)
 
 

@@ -1,4 +1,4 @@
-"""Reports on pages: the list, making one, deciding, previews."""
+"""Reports on pages: list, creation, decisions and previews."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def test_report_list_is_filtered(viewer: Client, renamed: ChangeReport):
     assert "No reports match" in read(viewer, "/reports/?author=nobody")
 
 
-# --- making one --------------------------------------------------------------------------------
+# --- creation ----------------------------------------------------------------------------------
 
 
 def test_creating_a_report_requires_more_than_the_viewer_role(world: World):
@@ -63,8 +63,8 @@ def test_report_is_created_by_its_refresh(world: World):
     rename(world, "full_name", "display_name")
     ada = signed_in(world.author)
     page = ada.post("/reports/make/", {"scope": "dataset_alone", "dataset": "rawcore.rc_crm_customer"}).url
-    asked = Refresh.objects.get()
-    assert asked.scope == {"kind": "dataset", "name": "rawcore.rc_crm_customer", "target_only": True}
+    refresh = Refresh.objects.get()
+    assert refresh.scope == {"kind": "dataset", "name": "rawcore.rc_crm_customer", "target_only": True}
     assert "every 400ms" in read(ada, page)
     report = observed(world).report
     assert (report.scope["kind"], report.created_by) == ("dataset", world.author)
@@ -88,10 +88,10 @@ def test_queued_refresh_page_reports_missing_workers_and_polls(world: World):
     ada = signed_in(world.author)
     page = ada.post("/reports/make/", {"scope": "all"}).url
     assert "no worker is running" in read(ada, page)
-    seen = re.search(r"seen=([\w-]+)", read(ada, page))[1]
-    assert ada.get(f"{page}live/?seen={seen}").status_code == 204
+    state = re.search(r"seen=([\w-]+)", read(ada, page))[1]
+    assert ada.get(f"{page}live/?seen={state}").status_code == 204
     WorkerFactory()
-    assert "Waiting for the worker" in read(ada, f"{page}live/?seen={seen}")
+    assert "Waiting for the worker" in read(ada, f"{page}live/?seen={state}")
 
 
 def test_refresh_page_of_another_user_returns_404(world: World):
@@ -120,7 +120,7 @@ def test_words_left_out_of_a_selection_leave_datasets_out_of_its_report(world: W
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("data", "message"),
     [
         ({"scope": "odd"}, "Select a valid choice"),
         ({"scope": "schema"}, "Choose a schema"),
@@ -129,14 +129,14 @@ def test_words_left_out_of_a_selection_leave_datasets_out_of_its_report(world: W
         ({"scope": "selection", "selection": "tag:nothing"}, "no dataset is selected by tag:nothing"),
     ],
 )
-def test_invalid_report_scope_is_reported_in_the_form(world: World, given: dict[str, str], message: str):
-    answer = signed_in(world.author).post("/reports/make/", given)
+def test_invalid_report_scope_is_reported_in_the_form(world: World, data: dict[str, str], message: str):
+    answer = signed_in(world.author).post("/reports/make/", data)
     assert answer.status_code == 422
     assert message.lower() in html_of(answer).lower()
     assert not Refresh.objects.exists()
 
 
-# --- deciding ----------------------------------------------------------------------------------
+# --- decisions ---------------------------------------------------------------------------------
 
 
 def test_an_approval_is_recorded_with_its_note(world: World, renamed: ChangeReport):
@@ -149,8 +149,8 @@ def test_an_approval_is_recorded_with_its_note(world: World, renamed: ChangeRepo
 
 
 def test_approval_by_an_author_is_refused_and_keeps_the_typed_note(world: World, renamed: ChangeReport):
-    both = person("ada", Role.EDITOR, Role.APPROVER)
-    ada = signed_in(both)
+    author = person("ada", Role.EDITOR, Role.APPROVER)
+    ada = signed_in(author)
     page = read(ada, address(renamed))
     assert re.search(r'<button class="btn btn-primary" type="submit" disabled[^>]*>.*?Approve', page)
     answer = ada.post(address(renamed, "approve/"), {"note": "I know <what> I do"})
@@ -199,8 +199,8 @@ def test_approvals_are_downloaded_as_an_artifact_that_verifies(world: World, ren
 def test_a_preview_shows_statements_assumptions_and_sizes(world: World, renamed: ChangeReport):
     olga = signed_in(world.operator)
     keys = {str(key): {"rows": 1200, "bytes": 5_000_000, "files": 2} for key in world.warehouse.shapes}
-    shown = {key: world.warehouse.table(key) for key in keys}
-    tables = {key: json.loads(json.dumps(_plain(table))) for key, table in shown.items()}
+    observations = {key: world.warehouse.table(key) for key in keys}
+    tables = {key: json.loads(json.dumps(_plain(table))) for key, table in observations.items()}
     store_observations(environment=world.environment, asked=keys, tables=tables, sizes=keys)
     answer = olga.post(address(renamed, "preview/"), {"last": "yes"})
     assert answer.url == f"{address(renamed)}#preview"
@@ -220,8 +220,8 @@ def _plain(table: Any) -> dict[str, Any]:
 def test_preview_is_created_by_a_refresh_with_table_sizes(world: World, renamed: ChangeReport):
     olga = signed_in(world.operator)
     page = olga.post(address(renamed, "preview/")).url
-    asked = Refresh.objects.get()
-    assert (page, asked.sizes, asked.report) == (f"/refreshes/{asked.pk}/", True, renamed)
+    refresh = Refresh.objects.get()
+    assert (page, refresh.sizes, refresh.report) == (f"/refreshes/{refresh.pk}/", True, renamed)
     preview = observed(world).preview
     assert (preview, preview.created_by) == (renamed.previews.get(), world.operator)
     assert olga.get(page).url == f"{address(renamed)}#preview"

@@ -1,6 +1,6 @@
-"""A small provider of single sign-on: OpenID Connect on a port of this machine, as strict as a real one.
+"""OpenID Connect provider for tests of single sign-on, which validates requests as a real one does.
 
-What it answers can be bent (``bend``) to see that it is refused.
+Tests alter its answers with ``bend`` and ``sign`` to check that they are refused.
 """
 
 import base64
@@ -25,7 +25,7 @@ def new_key() -> rsa.RSAPrivateKey:
 
 
 class LocalProvider:
-    """Knows one person, ``claims``; whoever comes to it is that person."""
+    """Local provider with one user, described by ``claims``, whom every request signs in."""
 
     def __init__(self) -> None:
         self.key, self.kid = new_key(), "k1"
@@ -37,7 +37,7 @@ class LocalProvider:
             "groups": ["staff"],
         }
         self.userinfo_sub = ""
-        # What may be done to the ID token's claims, and how it is signed, before it is given out.
+        # Functions that alter the claims of the ID token and sign it.
         self.bend: Callable[[dict[str, Any]], dict[str, Any]] = lambda claims: claims
         self.sign: Callable[[dict[str, Any]], str] = self.signed
         self.asked: list[dict[str, str]] = []
@@ -61,7 +61,7 @@ class LocalProvider:
     def signed(self, claims: dict[str, Any]) -> str:
         return jwt.encode(claims, self.key, algorithm="RS256", headers={"kid": self.kid})
 
-    # --- what it answers -------------------------------------------------------------------
+    # --- answers ---------------------------------------------------------------------------
 
     def described(self) -> dict[str, Any]:
         return {
@@ -76,23 +76,23 @@ class LocalProvider:
         key = json.loads(RSAAlgorithm.to_jwk(self.key.public_key()))
         return {"keys": [key | {"kid": "k1", "use": "sig", "alg": "RS256"}]}
 
-    def authorize(self, asked: dict[str, str]) -> str:
+    def authorize(self, query: dict[str, str]) -> str:
         """Return the address to which the browser is redirected."""
-        assert asked["response_type"] == "code"
-        assert asked["code_challenge_method"] == "S256"
-        self.asked.append(asked)
+        assert query["response_type"] == "code"
+        assert query["code_challenge_method"] == "S256"
+        self.asked.append(query)
         code = f"code-{len(self.asked)}"
-        self._codes[code] = asked
-        return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+        self._codes[code] = query
+        return f"{query['redirect_uri']}?{urlencode({'code': code, 'state': query['state']})}"
 
-    def token(self, given: dict[str, str]) -> dict[str, Any] | None:
-        """Tokens for a code, once; None unless client, redirect and PKCE verifier are right."""
-        asked = self._codes.pop(given.get("code", ""), None)
-        if asked is None or (given.get("client_id"), given.get("client_secret")) != (CLIENT, SECRET):
+    def token(self, form: dict[str, str]) -> dict[str, Any] | None:
+        """Return the tokens for a code, once, or None for a wrong client, redirect URI or PKCE verifier."""
+        query = self._codes.pop(form.get("code", ""), None)
+        if query is None or (form.get("client_id"), form.get("client_secret")) != (CLIENT, SECRET):
             return None
-        digest = hashlib.sha256(given.get("code_verifier", "").encode()).digest()
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        if challenge != asked["code_challenge"] or given.get("redirect_uri") != asked["redirect_uri"]:
+        if challenge != query["code_challenge"] or form.get("redirect_uri") != query["redirect_uri"]:
             return None
         now = int(time.time())
         claims = {
@@ -101,7 +101,7 @@ class LocalProvider:
             "sub": self.claims["sub"],
             "iat": now,
             "exp": now + 300,
-            "nonce": asked["nonce"],
+            "nonce": query["nonce"],
         }
         return {"access_token": "opaque", "token_type": "Bearer", "id_token": self.sign(self.bend(claims))}
 
@@ -114,10 +114,10 @@ class LocalProvider:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
-                asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
+                query = {name: values[0] for name, values in parse_qs(parts.query).items()}
                 if parts.path == "/authorize":
                     self.send_response(302)
-                    self.send_header("Location", provider.authorize(asked))
+                    self.send_header("Location", provider.authorize(query))
                     self.end_headers()
                     return
                 if parts.path == "/userinfo" and self.headers.get("Authorization") != "Bearer opaque":
@@ -143,6 +143,6 @@ class LocalProvider:
                 self.wfile.write(body)
 
             def log_message(self, *args: Any) -> None:
-                """Nothing to say in a test's output."""
+                """Suppress the log output."""
 
         return Handler

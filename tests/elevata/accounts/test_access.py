@@ -1,4 +1,4 @@
-"""Users with a permission at a place: the same as ``may`` decides, with their reasons."""
+"""Users with a permission at a place: they agree with ``may`` and have reasons."""
 
 import itertools
 
@@ -22,7 +22,7 @@ PLACES = [
     Place(schemas=frozenset({SALES})),
     Place("dev", frozenset({SALES})),
     Place("prod", frozenset({SALES, FINANCE})),
-    # A schema that is not described has no layer.
+    # An unknown schema has no layer.
     Place(schemas=frozenset({("gone", "")})),
 ]
 
@@ -37,9 +37,9 @@ def users() -> None:
         somewhere = {"schema": "sales"}, {"layer": "serving"}, {"environment": "dev"}
         for number, place in enumerate(somewhere):
             grant_role(user=ensure_user(name=f"{role.value}-{number}", roles=[]), role=role, **place)
-        both = ensure_user(name=f"{role.value}-both", roles=[])
+        user = ensure_user(name=f"{role.value}-both", roles=[])
         for place in somewhere[:2]:
-            grant_role(user=both, role=role, **place)
+            grant_role(user=user, role=role, **place)
     root = User.objects.create_superuser("root")
     root.user_permissions.add(StoredPermission.objects.get(codename="read_sensitive"))
     User.objects.create_superuser("root-steward").groups.add(Group.objects.get(name="steward"))

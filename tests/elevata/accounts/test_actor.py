@@ -1,4 +1,4 @@
-"""Actor of a request: the signed-in user, their token's, or nobody; and access to the API."""
+"""Actor of a request: the signed-in user, the user of a token, or the system; and access to the API."""
 
 from datetime import timedelta
 
@@ -22,37 +22,37 @@ pytestmark = pytest.mark.django_db
 ADDRESS = "/api/v1/systems/"
 
 
-class Seen(APIView):
-    """Says who acts, as a service called here would see it."""
+class ActorView(APIView):
+    """View that records the current actor."""
 
     permission_classes = ()
 
     def get(self, request: HttpRequest) -> Response:
-        Seen.actor = current_actor()
+        ActorView.actor = current_actor()
         return Response({})
 
 
-def seen_by_the_api(user: User | None = None, token: str = "") -> Actor:
+def actor_in_the_api(user: User | None = None, token: str = "") -> Actor:
     headers = {"Authorization": f"Token {token}"} if token else {}
     request = RequestFactory().get("/", headers=headers)
     request.request_id = "r-1"
     request.user = user
-    ActorMiddleware(Seen.as_view())(request)
-    return Seen.actor
+    ActorMiddleware(ActorView.as_view())(request)
+    return ActorView.actor
 
 
 def test_session_request_acts_as_the_signed_in_user(person: User) -> None:
-    seen = seen_by_the_api(person)
-    assert (seen.name, seen.kind, seen.user, seen.request_id) == ("ada", "person", person, "r-1")
+    actor = actor_in_the_api(person)
+    assert (actor.name, actor.kind, actor.user, actor.request_id) == ("ada", "person", person, "r-1")
 
 
 def test_token_request_acts_as_the_user_of_the_token(person: User) -> None:
-    seen = seen_by_the_api(token=create_token(user=person)[1])
-    assert (seen.name, seen.kind, seen.user) == ("ada", "token", person)
+    actor = actor_in_the_api(token=create_token(user=person)[1])
+    assert (actor.name, actor.kind, actor.user) == ("ada", "token", person)
 
 
 def test_token_takes_precedence_over_a_session_cookie(person: User, starter: User) -> None:
-    assert seen_by_the_api(starter, create_token(user=person)[1]).name == "ada"
+    assert actor_in_the_api(starter, create_token(user=person)[1]).name == "ada"
 
 
 def test_page_request_acts_as_the_signed_in_user(person: User) -> None:
@@ -65,7 +65,7 @@ def test_page_request_acts_as_the_signed_in_user(person: User) -> None:
 
 
 def test_actor_is_reset_to_the_system_after_a_request(person: User) -> None:
-    seen_by_the_api(person)
+    actor_in_the_api(person)
     assert current_actor() == SYSTEM
 
 

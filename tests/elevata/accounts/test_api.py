@@ -1,4 +1,4 @@
-"""People by the API, for those who manage them; and policies of environments."""
+"""Management of users by REST, and policies of environments."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def admin(db) -> Client:
     return client
 
 
-def made(admin: Client, **body: Any) -> dict[str, Any]:
+def create(admin: Client, **body: Any) -> dict[str, Any]:
     answer = send(admin, "post", "users/", body)
     assert answer.status_code == 201, answer.content
     return answer.json()
@@ -33,7 +33,7 @@ def made(admin: Client, **body: Any) -> dict[str, Any]:
 def test_new_user_gets_roles_everywhere_and_for_one_place(admin: Client):
     TargetSchema.objects.create(name="mart", layer="serving")
     grants = [{"role": "editor", "schema": "mart"}, {"role": "operator", "environment": "test"}]
-    ada = made(admin, name="ada", roles=["viewer"], grants=grants, changelog_message="New in the team")
+    ada = create(admin, name="ada", roles=["viewer"], grants=grants, changelog_message="New in the team")
     assert ada["roles"] == ["viewer"]
     assert {(grant["role"], grant["schema"], grant["environment"]) for grant in ada["grants"]} == {
         ("editor", "mart", ""),
@@ -44,42 +44,42 @@ def test_new_user_gets_roles_everywhere_and_for_one_place(admin: Client):
 
 
 def test_new_service_account_stores_its_owner(admin: Client):
-    made(admin, name="ada", roles=["editor"])
-    assert made(admin, name="robot", owner="ada")["owner"] == "ada"
+    create(admin, name="ada", roles=["editor"])
+    assert create(admin, name="robot", owner="ada")["owner"] == "ada"
 
 
 def test_patch_replaces_the_whole_list_of_grants(admin: Client):
-    made(admin, name="ada", grants=[{"role": "editor", "layer": "serving"}, {"role": "viewer", "layer": "raw"}])
+    create(admin, name="ada", grants=[{"role": "editor", "layer": "serving"}, {"role": "viewer", "layer": "raw"}])
     account = send(admin, "patch", "users/ada/", {"grants": [{"role": "viewer", "layer": "raw"}]}).json()
     assert [(grant["role"], grant["layer"]) for grant in account["grants"]] == [("viewer", "raw")]
 
 
 def test_user_list_filters_inactive_users(admin: Client):
-    made(admin, name="ada", roles=["editor"])
+    create(admin, name="ada", roles=["editor"])
     send(admin, "patch", "users/ada/", {"active": False})
     assert [user["name"] for user in get(admin, "users/?active=false")["results"]] == ["ada"]
 
 
 def test_patch_requires_the_current_etag_of_the_user(admin: Client):
-    made(admin, name="ada", roles=["viewer"])
-    seen = {"If-Match": admin.get("/api/v1/users/ada/").headers["ETag"]}
-    assert send(admin, "patch", "users/ada/", {"roles": ["editor"]}, **seen).status_code == 200
-    assert send(admin, "patch", "users/ada/", {"roles": ["admin"]}, **seen).status_code == 412
+    create(admin, name="ada", roles=["viewer"])
+    headers = {"If-Match": admin.get("/api/v1/users/ada/").headers["ETag"]}
+    assert send(admin, "patch", "users/ada/", {"roles": ["editor"]}, **headers).status_code == 200
+    assert send(admin, "patch", "users/ada/", {"roles": ["admin"]}, **headers).status_code == 412
 
 
 @pytest.mark.parametrize("tag", [True, False])
 def test_patch_refuses_to_overwrite_a_concurrent_role_change(admin: Client, monkeypatch: pytest.MonkeyPatch, tag: bool):
-    made(admin, name="ada", roles=["viewer"])
-    seen = {"If-Match": admin.get("/api/v1/users/ada/").headers["ETag"]} if tag else {}
+    create(admin, name="ada", roles=["viewer"])
+    headers = {"If-Match": admin.get("/api/v1/users/ada/").headers["ETag"]} if tag else {}
 
-    def another_was_first(user: Any) -> Any:
-        """Whoever has the lock before us takes a role away that we have seen."""
+    def lock_after_change(user: Any) -> Any:
+        """Take a role away before the lock is acquired."""
         monkeypatch.undo()
         set_roles(user=user, roles=[])
         return lock_user(user)
 
-    monkeypatch.setattr(api, "lock_user", another_was_first)
-    answer = send(admin, "patch", "users/ada/", {"roles": ["viewer", "admin"]}, **seen)
+    monkeypatch.setattr(api, "lock_user", lock_after_change)
+    answer = send(admin, "patch", "users/ada/", {"roles": ["viewer", "admin"]}, **headers)
     assert (answer.status_code, answer.json()["code"]) == (412, "stale_version")
     assert "admin" not in get(admin, "users/ada/")["roles"]
 
@@ -115,10 +115,10 @@ def test_policy_change_requires_the_current_etag(admin: Client):
     path = f"environments/{environment['name']}/"
     body = {"policies": {"approvals": {"safe": {"count": 2}}}}
     assert send(admin, "patch", path, body).status_code == 428
-    seen = {"If-Match": admin.get(f"/api/v1/{path}").headers["ETag"]}
-    answer = send(admin, "patch", path, body, **seen).json()
+    headers = {"If-Match": admin.get(f"/api/v1/{path}").headers["ETag"]}
+    answer = send(admin, "patch", path, body, **headers).json()
     assert (answer["policy"]["approvals"]["safe"]["count"], answer["version"]) == (2, 2)
-    assert send(admin, "patch", path, body, **seen).status_code == 412
+    assert send(admin, "patch", path, body, **headers).status_code == 412
     assert ChangeLogEntry.objects.filter(subject_kind="policy").exists()
 
 

@@ -1,4 +1,4 @@
-"""Attacks on sign-in, forms and tokens; none of them succeeds."""
+"""Attacks on sign-in, forms and tokens, all of which are refused."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -18,7 +18,7 @@ from tests.elevata.web.test_routes import Addresses, addresses, controlled  # no
 pytestmark = pytest.mark.django_db
 
 PASSWORD = "analytical engine"
-# Questions are sent and change nothing.
+# Warehouse queries are sent by POST and change nothing.
 ASKING = {"api-read-list", "api-history-check-list", "api-query-list"}
 
 
@@ -50,10 +50,10 @@ def test_sign_in_as_another_user_clears_the_session_data(client: Client, person:
 
 def test_a_session_ends_on_the_server_not_only_in_the_browser(client: Client, person: User):
     client.post("/sign-in/", {"username": "ada", "password": PASSWORD})
-    kept = client.cookies["sessionid"].value
+    session_key = client.cookies["sessionid"].value
     client.post("/sign-out/")
     thief = Client()
-    thief.cookies["sessionid"] = kept
+    thief.cookies["sessionid"] = session_key
     assert thief.get("/").status_code == 302
 
 
@@ -83,9 +83,9 @@ def test_session_cookie_is_httponly_and_samesite_lax(client: Client, person: Use
     ],
 )
 def test_sign_in_redirects_to_no_other_site(client: Client, person: User, address: str):
-    given = {"username": "ada", "password": PASSWORD, "next": address}
-    assert client.post("/sign-in/", given).url == "/"
-    assert Client().post(f"/sign-in/?next={address}", given | {"next": ""}).url == "/"
+    data = {"username": "ada", "password": PASSWORD, "next": address}
+    assert client.post("/sign-in/", data).url == "/"
+    assert Client().post(f"/sign-in/?next={address}", data | {"next": ""}).url == "/"
     assert client.get("/sign-in/", {"next": address}).url == "/"
 
 
@@ -173,7 +173,7 @@ def test_only_warehouse_queries_accept_read_only_tokens_beyond_get():
 
 
 def test_every_endpoint_uses_the_default_authentication():
-    """A resource with an authentication of its own could let a token past its scope."""
+    """Check that no resource has an authentication of its own, which could ignore the scope of a token."""
     usual = api_settings.DEFAULT_AUTHENTICATION_CLASSES
     views = {name: getattr(pattern.callback, "cls", object) for name, pattern in patterns().items()}
     own = {name for name, view in views.items() if getattr(view, "authentication_classes", usual) != usual}
@@ -208,8 +208,8 @@ def test_revoking_a_token_refuses_guessed_ids(reader: Client, person: User, name
 
 
 def test_user_cannot_create_a_token_for_another_user(reader: Client, starter: User):
-    given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1", "token-account": "eve"}
-    reader.post("/me/", given)
+    data = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1", "token-account": "eve"}
+    reader.post("/me/", data)
     assert not PersonalToken.objects.filter(user=starter).exists()
 
 

@@ -39,13 +39,13 @@ def finance() -> TargetSchema:
     return TargetSchemaFactory(name="finance", layer="bizcore")
 
 
-def somebody(name: str = "ada", *roles: str) -> User:
+def user_named(name: str = "ada", *roles: str) -> User:
     return ensure_user(name=name, roles=roles)
 
 
-def refused(code: str, deed, *args, **given) -> None:
+def assert_refused(code: str, call, *args, **fields) -> None:
     with pytest.raises(MetadataError) as problem:
-        deed(*args, **given)
+        call(*args, **fields)
     assert problem.value.code == code
 
 
@@ -53,11 +53,11 @@ def place(schema: TargetSchema) -> Place:
     return Place(schemas=frozenset({(schema.name, schema.layer)}))
 
 
-# --- asking ------------------------------------------------------------------------------------
+# --- permission checks -------------------------------------------------------------------------
 
 
 def test_schema_role_is_valid_in_its_schema_only(sales, finance):
-    grant_role(user=somebody(), role="editor", schema=sales.name)
+    grant_role(user=user_named(), role="editor", schema=sales.name)
     ada = User.objects.get()
     assert may(ada, Permission.CHANGE_METADATA, on=place(sales))
     assert not may(ada, Permission.CHANGE_METADATA, on=place(finance))
@@ -67,32 +67,34 @@ def test_schema_role_is_valid_in_its_schema_only(sales, finance):
 
 
 def test_schema_role_follows_a_renamed_schema(sales):
-    grant_role(user=somebody(), role="editor", schema=sales.name)
+    grant_role(user=user_named(), role="editor", schema=sales.name)
     update_schema(schema=sales, expected_version=sales.version, name="selling")
     assert may(User.objects.get(), Permission.CHANGE_METADATA, on=Place(schemas=frozenset({("selling", "bizcore")})))
 
 
 def test_inactive_user_has_no_role_anywhere(sales):
-    grant_role(user=somebody(), role="editor", schema=sales.name)
+    grant_role(user=user_named(), role="editor", schema=sales.name)
     User.objects.update(is_active=False)
     assert not may(User.objects.get(), Permission.CHANGE_METADATA, on=place(sales))
     assert not may_somewhere(User.objects.get(), Permission.CHANGE_METADATA)
 
 
 def test_environment_admin_cannot_manage_users():
-    ada = somebody()
+    ada = user_named()
     grant_role(user=ada, role="admin", environment="dev")
     assert may(ada, Permission.MANAGE_POLICIES, on=Place("dev"))
     with acting_as(ada):
-        refused("not_permitted", grant_role, user=ada, role="admin", environment="prod")
-        refused("not_permitted", ensure_user, name="ada", roles=["admin"])
+        assert_refused("not_permitted", grant_role, user=ada, role="admin", environment="prod")
+        assert_refused("not_permitted", ensure_user, name="ada", roles=["admin"])
 
 
 def test_environment_admin_cannot_create_webhooks():
-    ada = somebody()
+    ada = user_named()
     grant_role(user=ada, role="admin", environment="dev")
     with acting_as(ada):
-        refused("not_permitted", create_webhook, name="chat", url="https://hooks.example.org/", events=["load.failed"])
+        assert_refused(
+            "not_permitted", create_webhook, name="chat", url="https://hooks.example.org/", events=["load.failed"]
+        )
 
 
 # --- granting ----------------------------------------------------------------------------------
@@ -100,17 +102,17 @@ def test_environment_admin_cannot_create_webhooks():
 
 @pytest.mark.parametrize("where", [{}, {"environment": "dev", "layer": "raw"}, {"layer": "attic"}])
 def test_grant_role_requires_exactly_one_known_place(where):
-    refused("invalid", grant_role, user=somebody(), role="editor", **where)
+    assert_refused("invalid", grant_role, user=user_named(), role="editor", **where)
 
 
 def test_database_refuses_a_grant_for_two_places(sales):
-    ada = somebody()
+    ada = user_named()
     with pytest.raises(IntegrityError), transaction.atomic():
         RoleGrant.objects.create(user=ada, role="editor", layer="raw", environment="dev")
 
 
 def test_repeated_grant_is_stored_and_logged_once(sales):
-    ada = somebody()
+    ada = user_named()
     first = grant_role(user=ada, role="editor", schema=sales.name)
     assert grant_role(user=ada, role="editor", schema=sales.name) == first
     revoke_grant(grant=first)
@@ -121,12 +123,12 @@ def test_repeated_grant_is_stored_and_logged_once(sales):
     ]
 
 
-# --- what services ask -------------------------------------------------------------------------
+# --- checks of services ------------------------------------------------------------------------
 
 
 @pytest.fixture
 def editor_of_sales(sales) -> User:
-    ada = somebody()
+    ada = user_named()
     grant_role(user=ada, role="editor", schema=sales.name)
     return User.objects.get(pk=ada.pk)
 
@@ -141,19 +143,19 @@ def test_schema_editor_creates_datasets_and_columns_in_their_schema(editor_of_sa
 def test_schema_editor_cannot_change_other_schemas(editor_of_sales, finance):
     theirs = TargetDatasetFactory(schema=finance, name="ledger")
     with acting_as(editor_of_sales):
-        refused("not_permitted", create_target_dataset, schema=finance, name="orders")
-        refused("not_permitted", create_target_column, dataset=theirs, name="total", type="string")
-        refused("not_permitted", update_target_dataset, dataset=theirs, expected_version=1, description="mine")
-        refused("not_permitted", create_schema, name="attic", layer="raw")
-        refused("not_permitted", generate_targets, source_dataset=airport_source())
+        assert_refused("not_permitted", create_target_dataset, schema=finance, name="orders")
+        assert_refused("not_permitted", create_target_column, dataset=theirs, name="total", type="string")
+        assert_refused("not_permitted", update_target_dataset, dataset=theirs, expected_version=1, description="mine")
+        assert_refused("not_permitted", create_schema, name="attic", layer="raw")
+        assert_refused("not_permitted", generate_targets, source_dataset=airport_source())
     assert list(TargetDataset.objects.values_list("name", flat=True)) == ["ledger"]
 
 
 def test_layer_editor_cannot_move_a_schema_from_another_layer(sales):
-    ada = somebody()
+    ada = user_named()
     grant_role(user=ada, role="editor", layer="serving")
     with acting_as(User.objects.get(pk=ada.pk)):
-        refused("not_permitted", update_schema, schema=sales, expected_version=sales.version, layer="serving")
+        assert_refused("not_permitted", update_schema, schema=sales, expected_version=sales.version, layer="serving")
         assert create_schema(name="board", layer="serving").pk
 
 
@@ -161,72 +163,72 @@ def test_reference_requires_permission_on_the_child_schema(editor_of_sales, sale
     child, parent = TargetDatasetFactory(schema=finance), TargetDatasetFactory(schema=sales)
     pair = (TargetColumnFactory(dataset=child), TargetColumnFactory(dataset=parent, key_ordinal=1))
     with acting_as(editor_of_sales):
-        refused("not_permitted", create_reference, child=child, parent=parent, role_name="", pairs=[pair])
+        assert_refused("not_permitted", create_reference, child=child, parent=parent, role_name="", pairs=[pair])
 
 
 def test_viewer_cannot_change_metadata(sales):
-    with acting_as(somebody("vera", "viewer")):
-        refused("not_permitted", create_target_dataset, schema=sales, name="orders")
+    with acting_as(user_named("vera", "viewer")):
+        assert_refused("not_permitted", create_target_dataset, schema=sales, name="orders")
 
 
 def test_system_actor_may_change_metadata(sales):
     assert create_target_dataset(schema=sales, name="orders").pk
 
 
-# --- tokens that only read -----------------------------------------------------------------------
+# --- read-only tokens ----------------------------------------------------------------------------
 
 
 def test_read_only_token_of_an_admin_cannot_write(sales):
-    ada = somebody("ada", "admin")
+    ada = user_named("ada", "admin")
     with acting_as(ada, by_token=True, read_only=True):
-        refused("token_scope", create_target_dataset, schema=sales, name="orders")
-        refused("token_scope", create_token, user=ada)
-        refused("token_scope", ensure_user, name="eve", roles=["admin"])
-        refused("token_scope", grant_role, user=ada, role="editor", schema=sales.name)
+        assert_refused("token_scope", create_target_dataset, schema=sales, name="orders")
+        assert_refused("token_scope", create_token, user=ada)
+        assert_refused("token_scope", ensure_user, name="eve", roles=["admin"])
+        assert_refused("token_scope", grant_role, user=ada, role="editor", schema=sales.name)
 
 
 def test_token_scope_is_read_or_write():
-    refused("invalid", create_token, user=somebody(), scope="all")
+    assert_refused("invalid", create_token, user=user_named(), scope="all")
     assert create_token(user=User.objects.get(), scope="read")[0].is_read_only
 
 
 def test_user_cannot_create_or_revoke_tokens_of_another_user():
-    ada, eve = somebody("ada", "editor"), somebody("eve", "editor")
+    ada, eve = user_named("ada", "editor"), user_named("eve", "editor")
     token, _ = create_token(user=ada)
     with acting_as(eve):
-        refused("not_permitted", create_token, user=ada)
-        refused("not_permitted", revoke_token, token=token)
+        assert_refused("not_permitted", create_token, user=ada)
+        assert_refused("not_permitted", revoke_token, token=token)
 
 
 # --- service accounts ----------------------------------------------------------------------------
 
 
 def test_service_account_never_gets_a_password():
-    robot = create_service_account(name="robot", owner=somebody(), roles=["operator"])
+    robot = create_service_account(name="robot", owner=user_named(), roles=["operator"])
     assert not robot.has_usable_password()
-    refused("invalid", ensure_user, name="robot", roles=[], password="analytical engine")
+    assert_refused("invalid", ensure_user, name="robot", roles=[], password="analytical engine")
 
 
 def test_service_account_cannot_own_a_service_account():
-    robot = create_service_account(name="robot", owner=somebody())
-    refused("invalid", create_service_account, name="second", owner=robot)
+    robot = create_service_account(name="robot", owner=user_named())
+    assert_refused("invalid", create_service_account, name="second", owner=robot)
 
 
 def test_service_account_tokens_are_managed_by_its_owner_only():
-    ada, eve = somebody(), somebody("eve")
+    ada, eve = user_named(), user_named("eve")
     robot = create_service_account(name="robot", owner=ada)
     with acting_as(ada):
         token, text = create_token(user=robot, name="nightly")
     with acting_as(eve):
-        refused("not_permitted", revoke_token, token=token)
+        assert_refused("not_permitted", revoke_token, token=token)
     assert authenticate_token(text).user == robot
     with acting_as(ada):
         revoke_token(token=token)
-    refused("token_invalid", authenticate_token, text)
+    assert_refused("token_invalid", authenticate_token, text)
 
 
 def test_service_account_token_is_invalid_once_its_owner_is_inactive():
-    ada = somebody()
+    ada = user_named()
     _, text = create_token(user=create_service_account(name="robot", owner=ada))
     User.objects.filter(pk=ada.pk).update(is_active=False)
-    refused("token_invalid", authenticate_token, text)
+    assert_refused("token_invalid", authenticate_token, text)

@@ -45,15 +45,15 @@ def ada() -> User:
     return ensure_user(name="ada", roles=["editor", "approver"])
 
 
-def refused(code: str, deed, **given: object) -> MetadataError:
+def assert_refused(code: str, call, **arguments: object) -> MetadataError:
     with pytest.raises(MetadataError) as caught:
-        deed(**given)
+        call(**arguments)
     assert caught.value.code == code
     return caught.value
 
 
-def told(kind: str = "account.changed") -> list[tuple[str, str]]:
-    """Return the recipients of the newest event of a kind, with its title."""
+def notified(kind: str = "account.changed") -> list[tuple[str, str]]:
+    """Return the recipients of the newest event of a kind with its title."""
     event = Event.objects.filter(kind=kind).first()
     return [] if event is None else sorted((notice.user.username, event.title) for notice in event_notices(event))
 
@@ -67,14 +67,14 @@ def event_notices(event: Event) -> list[Notice]:
 
 def test_administrator_cannot_create_a_token_for_another_user(root: User, ada: User):
     with acting_as(root):
-        refused("not_permitted", create_token, user=ada)
+        assert_refused("not_permitted", create_token, user=ada)
     assert not PersonalToken.objects.exists()
 
 
 def test_administrator_cannot_create_a_token_for_the_service_account_of_another_user(root: User, ada: User):
     robot = create_service_account(name="robot", owner=ada)
     with acting_as(root):
-        refused("not_permitted", create_token, user=robot)
+        assert_refused("not_permitted", create_token, user=robot)
 
 
 def test_an_administrator_revokes_anothers_tokens(root: User, ada: User):
@@ -87,9 +87,9 @@ def test_an_administrator_revokes_anothers_tokens(root: User, ada: User):
 
 
 def test_token_cannot_create_a_token(ada: User):
-    """Check that a token cannot create a token, because a stolen one could then be renewed for ever."""
+    """Check that a token cannot create a token, because a stolen token could then be renewed without end."""
     with acting_as(ada, by_token=True):
-        refused("not_permitted", create_token, user=ada)
+        assert_refused("not_permitted", create_token, user=ada)
 
 
 def test_token_created_in_the_shell_notifies_its_user_and_the_administrators(root: User, ada: User):
@@ -98,14 +98,14 @@ def test_token_created_in_the_shell_notifies_its_user_and_the_administrators(roo
     entry = ChangeLogEntry.objects.get(subject_kind="token")
     assert (entry.actor, entry.reason) == ("system", "by the shell user deploy on the server")
     title = "The shell user deploy on the server made the personal token laptop of ada"
-    assert told() == [("ada", title), ("root", title)]
+    assert notified() == [("ada", title), ("root", title)]
 
 
 def test_own_new_token_sends_no_notification(root: User, ada: User):
     Event.objects.all().delete()
     with acting_as(ada):
         create_token(user=ada)
-    assert told() == []
+    assert notified() == []
 
 
 # --- service accounts ----------------------------------------------------------------------------
@@ -113,12 +113,12 @@ def test_own_new_token_sends_no_notification(root: User, ada: User):
 
 @pytest.mark.parametrize("role", ["approver", "admin"])
 def test_service_account_cannot_get_the_approver_or_admin_role(ada: User, role: str):
-    refused("service_account", create_service_account, name="robot", owner=ada, roles=[role])
+    assert_refused("service_account", create_service_account, name="robot", owner=ada, roles=[role])
     assert not User.objects.filter(username="robot").exists()
     robot = create_service_account(name="robot", owner=ada, roles=["editor"])
-    refused("service_account", set_roles, user=robot, roles=["editor", role])
-    refused("service_account", ensure_user, name="robot", roles=[role])
-    refused("service_account", grant_role, user=robot, role=role, environment="dev")
+    assert_refused("service_account", set_roles, user=robot, roles=["editor", role])
+    assert_refused("service_account", ensure_user, name="robot", roles=[role])
+    assert_refused("service_account", grant_role, user=robot, role=role, environment="dev")
     assert set(robot.groups.values_list("name", flat=True)) == {"editor"}
 
 
@@ -142,8 +142,8 @@ def test_service_account_cannot_manage_users(ada: User):
     robot = create_service_account(name="robot", owner=ada)
     robot.groups.add(Group.objects.get(name="admin"))
     with acting_as(robot, by_token=True):
-        refused("not_permitted", create_user, name="eve", roles=["approver"])
-        refused("not_permitted", set_password, user=ada, password="analytical engine")
+        assert_refused("not_permitted", create_user, name="eve", roles=["approver"])
+        assert_refused("not_permitted", set_password, user=ada, password="analytical engine")
 
 
 def test_roles_with_user_only_permissions_are_approver_and_admin():
@@ -159,7 +159,7 @@ def test_password_set_by_an_administrator_is_temporary_until_its_owner_replaces_
     assert TemporaryPassword.objects.get().user == ada
     ada.refresh_from_db()
     with acting_as(ada):
-        refused("weak_password", set_password, user=ada, password="analytical engine")
+        assert_refused("weak_password", set_password, user=ada, password="analytical engine")
         set_password(user=ada, password="difference engine")
     assert not TemporaryPassword.objects.exists()
 
@@ -170,7 +170,7 @@ def test_initial_password_of_a_new_account_is_temporary(root: User):
     assert TemporaryPassword.objects.get().user.username == "eve"
 
 
-# --- who is told ---------------------------------------------------------------------------------
+# --- notifications -------------------------------------------------------------------------------
 
 
 def _set_password(ada: User) -> None:
@@ -194,7 +194,7 @@ def _put_out(ada: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "action"),
+    ("change", "action"),
     [
         (_set_password, "password set for the owner to replace"),
         (_make_admin, "roles admin"),
@@ -203,34 +203,34 @@ def _put_out(ada: User) -> None:
     ],
 )
 def test_account_change_notifies_the_owner_and_other_administrators(
-    root: User, rita: User, ada: User, deed, action: str
+    root: User, rita: User, ada: User, change, action: str
 ):
     with acting_as(root):
-        deed(ada)
+        change(ada)
     title = f"root changed the account ada: {action}"
-    assert told() == [("ada", title), ("rita", title)]
+    assert notified() == [("ada", title), ("rita", title)]
 
 
 def test_new_account_notifies_other_administrators(root: User, rita: User):
     with acting_as(root):
         create_user(name="eve", roles=["approver"])
     title = "root created the account eve: roles approver"
-    assert told() == [("rita", title)]
+    assert notified() == [("rita", title)]
 
 
 def test_reactivated_account_notifies_its_owner_and_other_administrators(root: User, rita: User, ada: User):
     with acting_as(root):
         deactivate_user(user=ada)
-        assert [name for name, _ in told()] == ["rita"]
+        assert [name for name, _ in notified()] == ["rita"]
         activate_user(user=ada)
     title = "root changed the account ada: active yes"
-    assert told() == [("ada", title), ("rita", title)]
+    assert notified() == [("ada", title), ("rita", title)]
 
 
 def test_role_an_administrator_takes_notifies_other_administrators(root: User, rita: User):
     with acting_as(root):
         set_roles(user=root, roles=["admin", "approver"])
-    assert told() == [("rita", "root changed the account root: roles admin, approver")]
+    assert notified() == [("rita", "root changed the account root: roles admin, approver")]
 
 
 def test_account_notifications_cannot_be_switched_off(root: User, rita: User, ada: User):
@@ -239,10 +239,10 @@ def test_account_notifications_cannot_be_switched_off(root: User, rita: User, ad
     choose_events(user=ada, listed=[], emailed=[])
     with acting_as(root):
         set_roles(user=ada, roles=["viewer"])
-    assert [name for name, _ in told()] == ["ada", "rita"]
+    assert [name for name, _ in notified()] == ["ada", "rita"]
 
 
 def test_new_service_account_notifies_its_owner(root: User, ada: User):
     with acting_as(root):
         create_service_account(name="robot", owner=ada, roles=["editor"])
-    assert [name for name, _ in told()] == ["ada"]
+    assert [name for name, _ in notified()] == ["ada"]

@@ -1,4 +1,4 @@
-"""Signing in too often with a wrong password: by name and address, for a while, and how it opens again."""
+"""Lockouts after too many wrong passwords, by user name and address, and their end."""
 
 import re
 from datetime import timedelta
@@ -94,26 +94,26 @@ def test_failed_sign_in_stores_no_password(person: User):
     assert "hunter2" not in str(AccessAttempt.objects.values().get())
 
 
-# --- around the first bound ------------------------------------------------------------------------
+# --- limits per name and address --------------------------------------------------------------------
 
 
 @pytest.fixture
-def wide(settings) -> None:
-    """Bounds that are reached in a few tries."""
+def low_limits(settings) -> None:
+    """Set limits that are reached after a few attempts."""
     settings.SIGN_IN_FAILURES_OF_NAME, settings.SIGN_IN_FAILURES_OF_ADDRESS = 6, 7
 
 
-def tried_from_everywhere(times: int = 6) -> list[int]:
+def sign_in_from_many_addresses(times: int = 6) -> list[int]:
     return [sign_in(address=f"10.1.0.{number}").status_code for number in range(times)]
 
 
-def many_names(times: int = 7) -> list[int]:
+def sign_in_with_many_names(times: int = 7) -> list[int]:
     return [sign_in(name=f"guess{number}").status_code for number in range(times)]
 
 
 @pytest.fixture
-def at_home(person: User) -> Client:
-    """The browser that Ada has signed in with before; she has signed out."""
+def known_browser(person: User) -> Client:
+    """Return the client of a browser in which Ada has signed in and out."""
     client = Client()
     client.post("/sign-in/", {"username": "ada", "password": RIGHT}, REMOTE_ADDR="10.9.9.9")
     client.post("/sign-out/")
@@ -121,105 +121,105 @@ def at_home(person: User) -> Client:
 
 
 def with_browser(client: Client, password: str = RIGHT, *, name: str = "ada", address: str = "10.0.0.1") -> int:
-    given = {"username": name, "password": password}
-    return client.post("/sign-in/", given, REMOTE_ADDR=address).status_code
+    data = {"username": name, "password": password}
+    return client.post("/sign-in/", data, REMOTE_ADDR=address).status_code
 
 
-def test_name_tried_from_many_addresses_is_locked_at_every_address(wide: None, person: User):
-    assert tried_from_everywhere() == [200] * 6
+def test_name_tried_from_many_addresses_is_locked_at_every_address(low_limits: None, person: User):
+    assert sign_in_from_many_addresses() == [200] * 6
     answer = sign_in(RIGHT, address="10.2.0.1")
     assert (answer.status_code, 0 < int(answer.headers["Retry-After"]) <= 15 * 60) == (429, True)
 
 
-def test_other_names_can_sign_in_while_a_name_is_locked_everywhere(wide: None, person: User, starter: User):
-    tried_from_everywhere()
+def test_other_names_can_sign_in_while_a_name_is_locked_everywhere(low_limits: None, person: User, starter: User):
+    sign_in_from_many_addresses()
     assert sign_in(RIGHT, name="eve", address="10.2.0.1").status_code == 302
 
 
-def test_many_names_from_one_address_lock_the_address(wide: None, person: User):
-    assert many_names() == [200] * 7
+def test_many_names_from_one_address_lock_the_address(low_limits: None, person: User):
+    assert sign_in_with_many_names() == [200] * 7
     assert sign_in(RIGHT).status_code == 429
     assert sign_in(RIGHT, address="10.0.0.2").status_code == 302
 
 
-def test_address_is_not_locked_behind_a_proxy_without_a_client_address_header(wide: None, person: User, settings):
+def test_address_is_not_locked_behind_a_proxy_without_a_client_address_header(low_limits: None, person: User, settings):
     settings.BEHIND_HTTPS, settings.CLIENT_ADDRESS_HEADER = True, ""
-    many_names()
+    sign_in_with_many_names()
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_known_browser_signs_in_despite_name_and_address_lockouts(wide: None, at_home: Client):
-    tried_from_everywhere()
-    many_names()
-    assert with_browser(at_home) == 302
+def test_known_browser_signs_in_despite_name_and_address_lockouts(low_limits: None, known_browser: Client):
+    sign_in_from_many_addresses()
+    sign_in_with_many_names()
+    assert with_browser(known_browser) == 302
 
 
-def test_known_browser_is_trusted_for_its_user_only(wide: None, at_home: Client, starter: User):
-    many_names()
-    assert with_browser(at_home, name="eve") == 429
+def test_known_browser_is_trusted_for_its_user_only(low_limits: None, known_browser: Client, starter: User):
+    sign_in_with_many_names()
+    assert with_browser(known_browser, name="eve") == 429
 
 
-def test_known_browser_is_locked_by_the_limit_per_name_and_address(wide: None, at_home: Client):
-    assert [with_browser(at_home, "wrong") for _ in range(LIMIT)][-1] == 429
+def test_known_browser_is_locked_by_the_limit_per_name_and_address(low_limits: None, known_browser: Client):
+    assert [with_browser(known_browser, "wrong") for _ in range(LIMIT)][-1] == 429
 
 
-def test_changed_password_makes_a_known_browser_unknown(wide: None, at_home: Client, person: User):
+def test_changed_password_makes_a_known_browser_unknown(low_limits: None, known_browser: Client, person: User):
     person.set_password("difference engine")
     person.save()
-    tried_from_everywhere()
-    assert with_browser(at_home, "difference engine") == 429
+    sign_in_from_many_addresses()
+    assert with_browser(known_browser, "difference engine") == 429
 
 
 @pytest.mark.parametrize("forged", ["", "nonsense", "MQ:1abc:def"])
-def test_forged_browser_cookie_is_ignored(wide: None, person: User, forged: str):
+def test_forged_browser_cookie_is_ignored(low_limits: None, person: User, forged: str):
     client = Client()
     client.cookies[COOKIE] = forged
-    tried_from_everywhere()
+    sign_in_from_many_addresses()
     assert with_browser(client) == 429
 
 
-def test_browser_cookie_is_httponly_and_limited_to_the_sign_in_page(at_home: Client):
-    cookie = at_home.cookies[COOKIE]
+def test_browser_cookie_is_httponly_and_limited_to_the_sign_in_page(known_browser: Client):
+    cookie = known_browser.cookies[COOKIE]
     assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == ("/sign-in/", True, "Lax")
 
 
-def test_name_lockout_ends_after_its_time(wide: None, person: User):
-    tried_from_everywhere()
+def test_name_lockout_ends_after_its_time(low_limits: None, person: User):
+    sign_in_from_many_addresses()
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=16))
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_name_lockout_ends_when_its_oldest_attempt_expires(wide: None, person: User):
-    tried_from_everywhere()
+def test_name_lockout_ends_when_its_oldest_attempt_expires(low_limits: None, person: User):
+    sign_in_from_many_addresses()
     oldest = AccessAttempt.objects.order_by("pk").first()
     AccessAttempt.objects.filter(pk=oldest.pk).update(attempt_time=timezone.now() - timedelta(minutes=14))
     answer = sign_in(RIGHT, address="10.2.0.1")
     assert (answer.status_code, int(answer.headers["Retry-After"]) <= 60) == (429, True)
 
 
-def test_unlock_opens_a_name_locked_at_many_addresses(wide: None, person: User):
-    tried_from_everywhere()
+def test_unlock_opens_a_name_locked_at_many_addresses(low_limits: None, person: User):
+    sign_in_from_many_addresses()
     assert [(lock.name, lock.address) for lock in locks()] == [("ada", "many addresses")]
     assert unlock(name="ada") == 1
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_unlock_command_opens_an_address(wide: None, person: User, capsys):
-    many_names()
+def test_unlock_command_opens_an_address(low_limits: None, person: User, capsys):
+    sign_in_with_many_names()
     call_command("unlock", "--address", "10.0.0.1")
     assert "10.0.0.1 is open again" in capsys.readouterr().out
     assert sign_in(RIGHT).status_code == 302
     assert ChangeLogEntry.objects.latest("pk").subject_key == "10.0.0.1"
 
 
-def test_successful_sign_in_does_not_reset_the_failures_of_its_address(wide: None, person: User, starter: User):
-    many_names(6)
+def test_successful_sign_in_does_not_reset_the_failures_of_its_address(low_limits: None, person: User, starter: User):
+    sign_in_with_many_names(6)
     assert sign_in(RIGHT, name="eve").status_code == 302
-    many_names(1)
+    sign_in_with_many_names(1)
     assert sign_in(RIGHT).status_code == 429
 
 
-# --- who asks ----------------------------------------------------------------------------------
+# --- client address ----------------------------------------------------------------------------
 
 
 def address(**meta: str) -> str | None:
@@ -251,9 +251,9 @@ def test_address_is_the_entry_the_declared_proxies_added(settings, proxies: int,
 
 def test_forged_forwarded_addresses_do_not_avoid_a_lockout(settings, person: User):
     settings.CLIENT_ADDRESS_HEADER = "X-Forwarded-For"
-    given = {"username": "ada", "password": "wrong"}
+    data = {"username": "ada", "password": "wrong"}
     answers = [
-        Client().post("/sign-in/", given, HTTP_X_FORWARDED_FOR=f"6.6.6.{n}, 1.2.3.4").status_code for n in range(LIMIT)
+        Client().post("/sign-in/", data, HTTP_X_FORWARDED_FOR=f"6.6.6.{n}, 1.2.3.4").status_code for n in range(LIMIT)
     ]
     assert answers[-1] == 429
 

@@ -1,4 +1,4 @@
-"""The people whom sessions speak of: who they are, and what is asked of the database for it."""
+"""Users of sessions: loading, permission checks, and their number of queries."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,22 +14,22 @@ from elevata.accounts.sign_in import AccountBackend
 pytestmark = pytest.mark.django_db
 
 
-def looked_up(user: User) -> User:
+def load_user(user: User) -> User:
     return AccountBackend().get_user(user.pk)
 
 
 def test_user_without_place_roles_is_checked_without_a_query_for_grants(
     person: User, django_assert_num_queries: DjangoAssertNumQueries
 ):
-    user = looked_up(person)
-    with django_assert_num_queries(2):  # what they may themselves, and by their groups
+    user = load_user(person)
+    with django_assert_num_queries(2):  # own permissions and those of groups
         assert not may_somewhere(user, Permission.APPROVE_REPORTS)
         assert not may(user, Permission.APPROVE_REPORTS, Place(environment="dev"))
 
 
 def test_role_for_an_environment_is_valid_in_that_environment_only(person: User):
     grant_role(user=person, role="approver", environment="dev")
-    user = looked_up(person)
+    user = load_user(person)
     assert may(user, Permission.APPROVE_REPORTS, Place(environment="dev"))
     assert not may(user, Permission.APPROVE_REPORTS, Place(environment="prod"))
 
@@ -43,7 +43,7 @@ def test_granted_role_is_valid_from_the_next_request(person: User, reader: Clien
 def test_backend_returns_no_inactive_user(person: User):
     person.is_active = False
     person.save()
-    assert looked_up(person) is None
+    assert load_user(person) is None
 
 
 def test_session_of_a_deleted_user_is_signed_out(reader: Client, person: User):

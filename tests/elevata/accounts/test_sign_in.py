@@ -1,4 +1,4 @@
-"""Sign-in, sign-out, and a session that ends under somebody's hands."""
+"""Sign-in, sign-out, and requests after the end of a session."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,14 +11,14 @@ pytestmark = pytest.mark.django_db
 
 
 def test_sign_in_redirects_to_the_requested_page(client: Client, person: User):
-    given = {"username": "ada", "password": "analytical engine", "next": "/datasets/"}
-    answer = client.post("/sign-in/?next=/datasets/", given)
+    data = {"username": "ada", "password": "analytical engine", "next": "/datasets/"}
+    answer = client.post("/sign-in/?next=/datasets/", data)
     assert (answer.status_code, answer.url) == (302, "/datasets/")
 
 
 def test_sign_in_ignores_a_next_address_of_another_site(client: Client, person: User):
-    given = {"username": "ada", "password": "analytical engine", "next": "https://example.org/"}
-    assert client.post("/sign-in/", given).url == "/"
+    data = {"username": "ada", "password": "analytical engine", "next": "https://example.org/"}
+    assert client.post("/sign-in/", data).url == "/"
 
 
 def test_wrong_password_shows_an_error_and_keeps_the_name(client: Client, person: User):

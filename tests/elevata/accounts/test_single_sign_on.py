@@ -1,4 +1,4 @@
-"""Single sign-on, against a provider on this machine: who comes in, as whom, and who does not."""
+"""Single sign-on with a local provider: created and linked users, roles, and refusals."""
 
 import logging
 import time
@@ -39,52 +39,57 @@ BACKEND = "elevata.accounts.openid_connect.ProviderBackend"
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[LocalProvider]:
+def local_provider() -> Iterator[LocalProvider]:
     provider = LocalProvider().start()
     yield provider
     provider.stop()
 
 
 @pytest.fixture
-def provider(running: LocalProvider, settings) -> LocalProvider:
-    """A provider as it should be, and an installation that knows it and leaves roles to itself."""
-    running.claims = {
+def provider(local_provider: LocalProvider, settings) -> LocalProvider:
+    """Return the provider with valid answers, configured in the settings without a role map."""
+    local_provider.claims = {
         "sub": "248289761001",
         "preferred_username": "grace",
         "email": "grace@example.org",
         "email_verified": True,
         "groups": ["staff"],
     }
-    running.bend, running.sign, running.userinfo_sub, running.kid = (lambda claims: claims), running.signed, "", "k1"
-    settings.SINGLE_SIGN_ON = Provider(running.issuer, CLIENT, SECRET, name="Example ID")
+    local_provider.bend, local_provider.sign, local_provider.userinfo_sub, local_provider.kid = (
+        (lambda claims: claims),
+        local_provider.signed,
+        "",
+        "k1",
+    )
+    settings.SINGLE_SIGN_ON = Provider(local_provider.issuer, CLIENT, SECRET, name="Example ID")
     settings.AUTHENTICATION_BACKENDS = [*settings.AUTHENTICATION_BACKENDS, BACKEND]
-    return running
+    return local_provider
 
 
-def go(client: Client, address: str = "/sign-in/sso/") -> str:
-    """The way to the provider and back; where the browser is sent to."""
-    sent = client.get(address)
-    assert sent.status_code == 302
-    back = requests.get(sent.url, allow_redirects=False, timeout=10).headers["Location"]
-    parts = urlsplit(back)
+def callback_address(client: Client, address: str = "/sign-in/sso/") -> str:
+    """Return the address of the callback after a round trip to the provider."""
+    redirect = client.get(address)
+    assert redirect.status_code == 302
+    location = requests.get(redirect.url, allow_redirects=False, timeout=10).headers["Location"]
+    parts = urlsplit(location)
     return f"{parts.path}?{parts.query}"
 
 
 def sign_on(client: Client, address: str = "/sign-in/sso/") -> HttpResponse:
-    return client.get(go(client, address))
+    return client.get(callback_address(client, address))
 
 
 def is_signed_in(client: Client) -> bool:
     return client.get("/me/").status_code == 200
 
 
-def refused(client: Client, answer: HttpResponse, message: str = "Single sign-on failed") -> None:
+def assert_refused(client: Client, answer: HttpResponse, message: str = "Single sign-on failed") -> None:
     assert answer.status_code == 403
     assert message in html_of(answer)
     assert not is_signed_in(client)
 
 
-# --- coming in ---------------------------------------------------------------------------------
+# --- sign-in -----------------------------------------------------------------------------------
 
 
 def test_sign_on_creates_and_signs_in_a_new_user(client: Client, provider: LocalProvider):
@@ -104,13 +109,13 @@ def test_sign_on_returns_to_the_requested_page_of_this_site_only(client: Client,
 
 
 def test_sign_on_request_sends_state_nonce_and_a_hashed_verifier(client: Client, provider: LocalProvider):
-    asked = parse_qs(urlsplit(client.get("/sign-in/sso/").url).query)
-    assert {"state", "nonce", "code_challenge"} <= set(asked)
-    assert asked["code_challenge_method"] == ["S256"]
+    query = parse_qs(urlsplit(client.get("/sign-in/sso/").url).query)
+    assert {"state", "nonce", "code_challenge"} <= set(query)
+    assert query["code_challenge_method"] == ["S256"]
 
 
 def test_sign_on_replaces_the_session_key(client: Client, provider: LocalProvider):
-    back = go(client)
+    back = callback_address(client)
     before = client.session.session_key
     client.get(back)
     assert client.session.session_key != before
@@ -136,7 +141,7 @@ def test_unverified_email_is_not_stored(client: Client, provider: LocalProvider)
 
 
 def test_email_of_the_id_token_is_not_stored_if_userinfo_verifies_another(client: Client, provider: LocalProvider):
-    """The ID token has another address, and userinfo verifies its own only."""
+    """Check a sign-in with another address in the ID token than the verified one of userinfo."""
     provider.bend = lambda claims: claims | {"email": "root@example.org"}
     sign_on(client)
     assert User.objects.get().email == "grace@example.org"
@@ -144,9 +149,9 @@ def test_email_of_the_id_token_is_not_stored_if_userinfo_verifies_another(client
 
 def test_sign_on_refuses_a_name_of_an_existing_user(client: Client, provider: LocalProvider):
     create_user(name="Grace", roles=["admin"])
-    refused(client, sign_on(client), "A user grace already exists")
+    assert_refused(client, sign_on(client), "A user grace already exists")
     provider.claims["preferred_username"] = "ＧＲＡＣＥ"
-    refused(client, sign_on(client), "A user GRACE already exists")
+    assert_refused(client, sign_on(client), "A user GRACE already exists")
 
 
 def test_linked_identity_signs_in_as_the_existing_user(client: Client, provider: LocalProvider):
@@ -162,7 +167,7 @@ def test_sign_on_refuses_an_inactive_user(client: Client, provider: LocalProvide
     deactivate_user(user=User.objects.get())
     assert not is_signed_in(client)
     again = Client()
-    refused(again, sign_on(again), "inactive")
+    assert_refused(again, sign_on(again), "inactive")
 
 
 def test_service_account_cannot_be_linked_to_an_identity(provider: LocalProvider):
@@ -214,7 +219,7 @@ def test_roles_for_one_place_stay_when_provider_groups_replace_roles(client: Cli
 @pytest.mark.parametrize("groups", [["staff"], [], None, "lead"])
 def test_sign_on_refuses_a_user_without_a_role_from_their_groups(client: Client, with_roles: LocalProvider, groups):
     with_roles.claims["groups"] = groups
-    refused(client, sign_on(client), "None of your groups has a role here")
+    assert_refused(client, sign_on(client), "None of your groups has a role here")
     assert not User.objects.exists()
 
 
@@ -226,7 +231,7 @@ def test_user_who_lost_all_groups_keeps_no_role_for_tokens(client: Client, with_
         _, token = create_token(user=grace)
     with_roles.claims["groups"] = []
     again = Client()
-    refused(again, sign_on(again), "None of your groups has a role here")
+    assert_refused(again, sign_on(again), "None of your groups has a role here")
     assert roles_of(grace) == frozenset()
     answer = client.get("/api/v1/systems/", headers={"Authorization": f"Token {token}"})
     assert answer.status_code == 403
@@ -239,12 +244,12 @@ def test_sign_on_does_not_reactivate_a_user_deactivated_meanwhile(
     sign_on(client)
     with_roles.claims["groups"] = ["modellers"]
 
-    def deactivated_meanwhile(user: User) -> frozenset[Role]:
+    def deactivate_meanwhile(user: User) -> frozenset[Role]:
         monkeypatch.undo()
         User.objects.update(is_active=False)
         return roles_of(user)
 
-    monkeypatch.setattr(single_sign_on_users, "roles_of", deactivated_meanwhile)
+    monkeypatch.setattr(single_sign_on_users, "roles_of", deactivate_meanwhile)
     sign_on(Client())
     assert not User.objects.get().is_active
 
@@ -256,10 +261,10 @@ def test_sign_on_without_a_role_map_keeps_local_roles(client: Client, provider: 
     assert roles_of(User.objects.get()) == {Role.OPERATOR}
 
 
-# --- what is not believed ------------------------------------------------------------------------
+# --- invalid answers -----------------------------------------------------------------------------
 
 
-def old(claims: dict) -> dict:
+def expired(claims: dict) -> dict:
     return claims | {"iat": int(time.time()) - 4000, "exp": int(time.time()) - 3600}
 
 
@@ -272,7 +277,7 @@ def old(claims: dict) -> dict:
         pytest.param(lambda claims: claims | {"aud": [CLIENT, "another"]}, id="for several, without saying for whom"),
         pytest.param(lambda claims: claims | {"azp": "another"}, id="asked for by another"),
         pytest.param(lambda claims: claims | {"iss": "https://example.org"}, id="of another issuer"),
-        pytest.param(old, id="expired"),
+        pytest.param(expired, id="expired"),
         pytest.param(lambda claims: {k: v for k, v in claims.items() if k != "exp"}, id="for ever"),
         pytest.param(lambda claims: claims | {"iat": int(time.time()) + 3600}, id="from tomorrow"),
         pytest.param(lambda claims: {k: v for k, v in claims.items() if k != "sub"}, id="of nobody"),
@@ -280,7 +285,7 @@ def old(claims: dict) -> dict:
 )
 def test_id_token_with_wrong_or_missing_claims_is_refused(client: Client, provider: LocalProvider, bent):
     provider.bend = bent
-    refused(client, sign_on(client))
+    assert_refused(client, sign_on(client))
 
 
 @pytest.mark.parametrize(
@@ -302,7 +307,7 @@ def test_id_token_with_wrong_or_missing_claims_is_refused(client: Client, provid
 )
 def test_an_id_token_that_the_provider_did_not_sign_is_refused(client: Client, provider: LocalProvider, sign):
     provider.sign = sign
-    refused(client, sign_on(client))
+    assert_refused(client, sign_on(client))
 
 
 @pytest.mark.parametrize(
@@ -322,31 +327,31 @@ def test_claims_too_long_to_be_stored_are_refused_or_omitted(client: Client, pro
 
 def test_userinfo_of_another_subject_is_refused(client: Client, provider: LocalProvider):
     provider.userinfo_sub = "another"
-    refused(client, sign_on(client))
+    assert_refused(client, sign_on(client))
 
 
 def test_callback_without_a_request_in_this_session_is_refused(client: Client, provider: LocalProvider):
-    back = go(Client())
-    refused(client, client.get(back))
+    back = callback_address(Client())
+    assert_refused(client, client.get(back))
 
 
 def test_callback_is_accepted_only_once(client: Client, provider: LocalProvider):
-    back = go(client)
+    back = callback_address(client)
     client.get(back)
     client.post("/sign-out/")
-    refused(client, client.get(back))
+    assert_refused(client, client.get(back))
 
 
 def test_sign_in_form_ignores_a_code_in_its_query(client: Client, provider: LocalProvider):
-    given = {"username": "grace", "password": "x"}
-    client.post(f"/sign-in/?{urlsplit(go(Client())).query}", given)
+    data = {"username": "grace", "password": "x"}
+    client.post(f"/sign-in/?{urlsplit(callback_address(Client())).query}", data)
     assert not is_signed_in(client)
 
 
 def test_denial_by_the_provider_is_shown_as_a_failed_sign_on(client: Client, provider: LocalProvider):
-    go(client)
+    callback_address(client)
     state = provider.asked[-1]["state"]
-    refused(client, client.get(f"/sign-in/sso/callback/?error=access_denied&state={state}"))
+    assert_refused(client, client.get(f"/sign-in/sso/callback/?error=access_denied&state={state}"))
 
 
 def test_failed_callback_keeps_the_current_session(operator: Client, provider: LocalProvider):
@@ -355,7 +360,7 @@ def test_failed_callback_keeps_the_current_session(operator: Client, provider: L
 
 
 def test_failed_sign_on_causes_no_lockout(client: Client, provider: LocalProvider, settings):
-    provider.bend = old
+    provider.bend = expired
     for _ in range(settings.AXES_FAILURE_LIMIT + 1):
         sign_on(client)
     provider.bend = lambda claims: claims
@@ -370,35 +375,35 @@ def test_unreachable_provider_returns_503_with_a_message(client: Client, provide
 
 
 def test_provider_that_did_not_answer_is_not_asked_again_at_once(client: Client, provider, settings, monkeypatch):
-    asked = []
+    requested = []
 
     def silent(address: str, **_):
-        asked.append(address)
+        requested.append(address)
         raise requests.ConnectTimeout
 
     settings.SINGLE_SIGN_ON = replace(settings.SINGLE_SIGN_ON, issuer="https://silent.example.org")
     monkeypatch.setattr("elevata.accounts.single_sign_on_provider.requests.get", silent)
     assert [client.get("/sign-in/sso/").status_code for _ in range(3)] == [503, 503, 503]
-    assert len(asked) == 1
+    assert len(requested) == 1
 
 
 def test_requests_that_wait_for_the_provider_leave_threads_to_others(client: Client, provider):
-    """A return with any code makes the provider be asked, without a sign-in."""
-    back = go(client)
+    """Check the limit with callbacks, which make the product call the provider even for an invalid code."""
+    back = callback_address(client)
     with provider_slot(), provider_slot():
-        refused(client, client.get(back))
+        assert_refused(client, client.get(back))
     assert sign_on(client).status_code == 302
 
 
 @pytest.mark.parametrize("answer", [[], None, "x", {"keys": [1]}, {"id_token": ["x"]}])
 def test_answer_of_another_structure_is_shown_as_a_failed_sign_on(client: Client, provider, monkeypatch, answer):
-    back = go(client)
+    back = callback_address(client)
     monkeypatch.setattr(ProviderBackend, "get_token", lambda self, payload: answer)
-    refused(client, client.get(back))
+    assert_refused(client, client.get(back))
 
 
 def test_session_of_an_unfinished_sign_on_ends_soon(client: Client, provider: LocalProvider, settings):
-    back = go(client)
+    back = callback_address(client)
     assert client.session.get_expiry_age() <= 1800
     client.get(back)
     assert is_signed_in(client)
@@ -413,7 +418,7 @@ def test_provider_with_another_issuer_name_is_refused(client: Client, provider: 
 
 def test_no_secret_is_logged(client: Client, provider: LocalProvider, caplog):
     caplog.set_level(logging.DEBUG)
-    provider.bend = old
+    provider.bend = expired
     sign_on(client)
     assert SECRET not in caplog.text
     assert SECRET not in repr(Provider("https://id.example.org", CLIENT, SECRET))
@@ -432,8 +437,8 @@ def test_sign_in_page_shows_the_single_sign_on_link(client: Client, provider: Lo
 def test_password_sign_in_can_be_disabled(client: Client, person: User, provider: LocalProvider, settings):
     settings.PASSWORD_SIGN_IN = False
     assert 'name="password"' not in html_of(client.get("/sign-in/"))
-    given = {"username": "ada", "password": "analytical engine"}
-    assert client.post("/sign-in/", given).status_code == 403
+    data = {"username": "ada", "password": "analytical engine"}
+    assert client.post("/sign-in/", data).status_code == 403
     assert not is_signed_in(client)
 
 

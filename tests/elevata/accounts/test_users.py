@@ -44,9 +44,9 @@ def test_role_gives_exactly_the_permissions_of_the_table(role: Role, permission:
 
 
 def test_roles_add_up() -> None:
-    both = frozenset({Role.EDITOR, Role.APPROVER})
-    assert permissions_of(both) == READ | {Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS}
-    assert may(person(*both), Permission.CHANGE_METADATA)
+    roles = frozenset({Role.EDITOR, Role.APPROVER})
+    assert permissions_of(roles) == READ | {Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS}
+    assert may(person(*roles), Permission.CHANGE_METADATA)
     assert may(user_named("ada"), Permission.APPROVE_REPORTS)
 
 
@@ -98,7 +98,7 @@ def test_sync_roles_keeps_permissions_of_other_apps() -> None:
     assert group.permissions.filter(codename="start_load").exists()
 
 
-# --- people --------------------------------------------------------------------------------------
+# --- users ---------------------------------------------------------------------------------------
 
 
 def test_create_user_sets_the_given_password() -> None:
@@ -136,7 +136,7 @@ def test_ensure_user_without_a_password_keeps_the_current_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "code"),
+    ("fields", "code"),
     [
         ({"name": "", "roles": ["viewer"]}, "invalid"),
         ({"name": "a b", "roles": ["viewer"]}, "invalid"),
@@ -145,9 +145,9 @@ def test_ensure_user_without_a_password_keeps_the_current_one() -> None:
         ({"name": "adalovelace", "roles": ["viewer"], "password": "adalovelace"}, "weak_password"),
     ],
 )
-def test_ensure_user_refuses_invalid_input_and_creates_no_user(given: dict, code: str) -> None:
+def test_ensure_user_refuses_invalid_input_and_creates_no_user(fields: dict, code: str) -> None:
     with pytest.raises(MetadataError) as refused:
-        ensure_user(**given)
+        ensure_user(**fields)
     assert refused.value.code == code
     assert not User.objects.exists()
 
@@ -233,11 +233,11 @@ def test_create_token_refuses_an_inactive_user() -> None:
 def test_revoked_tokens_are_refused_and_others_are_not() -> None:
     user = person("viewer")
     _, lost = create_token(user=user, name="laptop")
-    _, kept = create_token(user=user, name="server")
+    _, valid = create_token(user=user, name="server")
     assert revoke_tokens(user=user, name="laptop") == 1
     with pytest.raises(MetadataError):
         authenticate_token(lost)
-    assert authenticate_token(kept).name == "server"
+    assert authenticate_token(valid).name == "server"
 
 
 def test_revoke_tokens_revokes_all_tokens_of_a_user() -> None:
@@ -259,6 +259,6 @@ def test_token_changes_are_logged_without_the_token_text() -> None:
     user = person("viewer")
     _, text = create_token(user=user, name="laptop")
     revoke_tokens(user=user)
-    made, revoked = ChangeLogEntry.objects.filter(subject_kind="token").order_by("id")
-    assert (made.action, revoked.action, made.subject_key) == ("created", "deleted", revoked.subject_key)
-    assert text[4:] not in made.changes + made.subject_key + made.subject_name
+    created, revoked = ChangeLogEntry.objects.filter(subject_kind="token").order_by("id")
+    assert (created.action, revoked.action, created.subject_key) == ("created", "deleted", revoked.subject_key)
+    assert text[4:] not in created.changes + created.subject_key + created.subject_name

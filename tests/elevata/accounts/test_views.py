@@ -1,4 +1,4 @@
-"""Pages about people: one's own tokens and password, and, for administrators, everybody."""
+"""Pages of users: own tokens and password, and the management of all users by administrators."""
 
 import re
 
@@ -20,16 +20,16 @@ pytestmark = pytest.mark.django_db
 TOKEN = {"do": "token", "token-label": "laptop", "token-scope": "read", "token-days": "30"}
 
 
-def shown(page: str) -> str:
+def token_shown(page: str) -> str:
     return re.search(r'id="made-token">([^<]+)<', page)[1]
 
 
-# --- oneself -----------------------------------------------------------------------------------
+# --- own account ------------------------------------------------------------------------------
 
 
 def test_a_token_is_shown_once(reader: Client, person: User):
     answer = reader.post("/me/", TOKEN)
-    text = shown(html_of(answer))
+    text = token_shown(html_of(answer))
     assert "no-store" in answer.headers["Cache-Control"]
     assert authenticate_token(text).is_read_only
     assert text not in html_of(reader.get("/me/"))
@@ -59,7 +59,7 @@ def test_invalid_token_form_is_refused_and_creates_no_token(reader: Client, wron
 
 def test_owner_creates_and_revokes_tokens_of_their_service_account(reader: Client, person: User):
     robot = create_service_account(name="robot", owner=person)
-    text = shown(html_of(reader.post("/me/", TOKEN | {"token-account": "robot"})))
+    text = token_shown(html_of(reader.post("/me/", TOKEN | {"token-account": "robot"})))
     token = authenticate_token(text)
     assert token.user == robot
     reader.post("/me/", {"do": "revoke", "token": token.digest[:32]})
@@ -67,10 +67,10 @@ def test_owner_creates_and_revokes_tokens_of_their_service_account(reader: Clien
 
 
 def test_password_change_requires_the_old_password_and_a_strong_new_one(reader: Client, person: User):
-    given = {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"}
-    assert reader.post("/me/", given | {"own-old": "wrong"}).status_code == 422
-    assert reader.post("/me/", given | {"own-password": "1234"}).status_code == 422
-    assert reader.post("/me/", given).url == "/me/"
+    data = {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"}
+    assert reader.post("/me/", data | {"own-old": "wrong"}).status_code == 422
+    assert reader.post("/me/", data | {"own-password": "1234"}).status_code == 422
+    assert reader.post("/me/", data).url == "/me/"
     person.refresh_from_db()
     assert person.check_password("difference engine")
     assert reader.get("/me/").status_code == 200
@@ -113,12 +113,12 @@ def test_own_page_without_a_role_shows_nothing_of_the_installation(nobody: Clien
     assert "Sign out" in text
 
 
-# --- everybody ---------------------------------------------------------------------------------
+# --- management --------------------------------------------------------------------------------
 
 
 def test_new_user_form_creates_a_user_with_roles(operator: Client):
-    given = {"name": "grace", "password": "analytical engine", "role_editor": "on", "role_viewer": "on"}
-    assert operator.post("/new-user/", given).url == "/users/grace/"
+    data = {"name": "grace", "password": "analytical engine", "role_editor": "on", "role_viewer": "on"}
+    assert operator.post("/new-user/", data).url == "/users/grace/"
     assert roles_of(User.objects.get(username="grace")) == {Role.EDITOR, Role.VIEWER}
 
 
@@ -129,27 +129,27 @@ def test_new_user_form_creates_a_service_account(operator: Client, person: User)
 
 
 @pytest.fixture
-def many(person: User) -> list[str]:
-    """A page and a half of people beside ada and eve, in no order; the names by themselves sorted."""
+def many_users(person: User) -> list[str]:
+    """Return the names of 75 users in order; they are stored in reverse order."""
     names = [f"person-{number:02}" for number in range(75)]
     User.objects.bulk_create(User(username=name) for name in reversed(names))
     return names
 
 
-def listed(client: Client, query: str = "") -> list[str]:
+def listed_names(client: Client, query: str = "") -> list[str]:
     return re.findall(r'class="name" href="/users/([^/]+)/"', html_of(client.get(f"/users/{query}")))
 
 
-def test_user_list_is_sorted_by_name_and_paged(operator: Client, many: list[str]):
-    assert listed(operator) == ["ada", "eve", *many[:48]]
-    assert listed(operator, "?page=2") == many[48:]
+def test_user_list_is_sorted_by_name_and_paged(operator: Client, many_users: list[str]):
+    assert listed_names(operator) == ["ada", "eve", *many_users[:48]]
+    assert listed_names(operator, "?page=2") == many_users[48:]
 
 
 @pytest.mark.parametrize("query", ["?q=GRA", "?role=approver", "?active=false", "?q=gra&role=approver&active=false"])
 def test_user_list_filters_by_name_role_and_state(operator: Client, person: User, query: str):
     grace = create_user(name="grace", roles=[Role.APPROVER])
     User.objects.filter(pk=grace.pk).update(is_active=False)
-    assert listed(operator, query) == ["grace"]
+    assert listed_names(operator, query) == ["grace"]
 
 
 def test_user_list_without_matches_shows_a_message(operator: Client):
@@ -172,7 +172,7 @@ def test_owner_choices_of_a_service_account_contain_no_service_account(operator:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "data",
     [
         {"name": "ada"},
         {"name": "a b"},
@@ -182,8 +182,8 @@ def test_owner_choices_of_a_service_account_contain_no_service_account(operator:
         {"name": "grace", "password": "1234"},
     ],
 )
-def test_new_user_form_refuses_invalid_input(operator: Client, person: User, given: dict):
-    assert operator.post("/new-user/", given).status_code == 422
+def test_new_user_form_refuses_invalid_input(operator: Client, person: User, data: dict):
+    assert operator.post("/new-user/", data).status_code == 422
     assert User.objects.count() == 2
 
 
@@ -204,8 +204,8 @@ def test_user_page_grants_and_revokes_a_role_for_a_place(operator: Client, perso
 
 
 def test_user_page_refuses_a_grant_for_an_unknown_place(operator: Client, person: User):
-    given = {"do": "grant", "grant-role": "editor", "grant-place": "schema:nowhere"}
-    assert operator.post("/users/ada/", given).status_code == 422
+    data = {"do": "grant", "grant-role": "editor", "grant-place": "schema:nowhere"}
+    assert operator.post("/users/ada/", data).status_code == 422
 
 
 def test_user_page_cannot_revoke_a_grant_of_another_user(operator: Client, person: User, starter: User):
@@ -248,8 +248,8 @@ def test_unknown_form_action_returns_404(operator: Client, person: User):
 
 def test_administrator_can_neither_see_nor_send_the_token_form_of_another_user(operator: Client, person: User):
     assert 'value="token"' not in html_of(operator.get("/users/ada/"))
-    given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
-    assert operator.post("/users/ada/", given).status_code == 404
+    data = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
+    assert operator.post("/users/ada/", data).status_code == 404
     assert not PersonalToken.objects.exists()
 
 

@@ -1,4 +1,4 @@
-"""Pages by key: every row once, whatever happens meanwhile."""
+"""Cursor pages: each row once, regardless of concurrent changes."""
 
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def runs() -> list[str]:
-    """Two runs of each date, so that the date alone is no order."""
+    """Create two runs of each date, so that the date alone does not order them."""
     names = [f"r{number}" for number in range(7)]
     for number, name in enumerate(names):
         LoadRunFactory(run_id=name, load_timestamp=datetime(2026, 1, 1 + number // 2, tzinfo=UTC))
@@ -41,12 +41,12 @@ def test_cursor_pages_return_every_row_once_in_the_order_of_the_list(reader: Cli
 
 
 def test_cursor_pages_are_unaffected_by_rows_added_or_deleted_before_them(reader: Client, runs: list[str]):
-    def disturbed():
+    def disturb():
         LoadRun.objects.filter(run_id="r0").delete()
         if not LoadRun.objects.filter(run_id="late").exists():
             LoadRunFactory(run_id="late", load_timestamp=datetime(2025, 1, 1, tzinfo=UTC))
 
-    rows = walk(reader, "load-runs/?page_size=3&ordering=load_timestamp", disturbed)
+    rows = walk(reader, "load-runs/?page_size=3&ordering=load_timestamp", disturb)
     assert [row["run_id"] for row in rows] == runs
 
 

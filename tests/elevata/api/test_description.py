@@ -1,4 +1,4 @@
-"""The API keeps what its description promises: generated requests, as every role, judged by every check."""
+"""Conformance of the API to its description: generated requests of each role, with all checks."""
 
 import json
 import os
@@ -22,27 +22,27 @@ from elevata.accounts.services.tokens import create_token
 from elevata.wsgi import application
 from tests.architecture.world import person
 
-# So many requests an operation and role: `make test-nightly` asks for more.
+# Requests per operation and role; `make test-nightly` sends more.
 EXAMPLES = int(os.environ.get("ELEVATA_API_EXAMPLES", "1"))
 QUICKLY = settings(
     max_examples=EXAMPLES, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)
 )
-# By day the role that may do most, and the one that may do least with requests that fit; what each role may is in
-# the permission matrix.
+# Day runs: the role with all permissions, and the one with the fewest with valid requests. The permission matrix
+# covers the others.
 BY_DAY = {(Role.ADMIN, GenerationMode.POSITIVE), (Role.ADMIN, GenerationMode.NEGATIVE)} | {
     (Role.VIEWER, GenerationMode.POSITIVE)
 }
-ASKED = [
+CASES = [
     pytest.param(role, mode, id=f"{role}-{mode.value}", marks=() if (role, mode) in BY_DAY else pytest.mark.nightly)
     for role, mode in product(Role, GenerationMode)
 ]
-# What fits the description may still be refused: names must be those of things that there are, expressions SQL.
-NOT_ASKED = [positive_data_acceptance]
+# Valid requests may still be refused: names must exist, and expressions must be SQL.
+EXCLUDED_CHECKS = [positive_data_acceptance]
 
 
 @pytest.fixture
 def one_connection(db) -> Iterator[None]:
-    """Requests see what the test wrote, and leave its connection open."""
+    """Let requests use the transaction of the test and keep its connection open."""
     signals = (request_started, request_finished)
     for signal in signals:
         signal.disconnect(close_old_connections)
@@ -52,8 +52,8 @@ def one_connection(db) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def described() -> Any:
-    """The description as clients read it, told by the application itself."""
+def api_schema() -> Any:
+    """Return the schema of the API as clients read it, bound to the WSGI application."""
     document = SchemaGenerator().get_schema(request=None, public=True)
     schema = schemathesis.openapi.from_dict(json.loads(json.dumps(document, default=str)))
     schema.app = application
@@ -61,60 +61,60 @@ def described() -> Any:
 
 
 @pytest.fixture(scope="module")
-def never_wrong() -> set[str]:
-    """Operations to which nothing wrong can be sent. That takes long to find out, and is the same for every role."""
+def without_invalid() -> set[str]:
+    """Return a set that collects the operations without invalid requests, which take long to find."""
     return set()
 
 
-def broken_promises(operation: Any, mode: GenerationMode, headers: dict[str, str], never_wrong: set[str]) -> list[str]:
-    """Return the failures that generated requests to one operation found; their changes are rolled back."""
-    if mode is GenerationMode.NEGATIVE and operation.label in never_wrong:
+def failures_of(operation: Any, mode: GenerationMode, headers: dict[str, str], without_invalid: set[str]) -> list[str]:
+    """Return the failures of generated requests to one operation; changes are rolled back."""
+    if mode is GenerationMode.NEGATIVE and operation.label in without_invalid:
         return []
 
     @QUICKLY
     @given(case=operation.as_strategy(mode))
-    def ask(case: schemathesis.Case) -> None:
+    def send(case: schemathesis.Case) -> None:
         before = transaction.savepoint()
         try:
-            case.validate_response(case.call(headers=headers), headers=headers, excluded_checks=NOT_ASKED)
+            case.validate_response(case.call(headers=headers), headers=headers, excluded_checks=EXCLUDED_CHECKS)
         finally:
             transaction.savepoint_rollback(before)
 
     try:
-        ask()
+        send()
     except FailureGroup as several:
         return [f"{operation.label}: {failure}" for failure in several.exceptions]
     except Failure as failure:
         return [f"{operation.label}: {failure}"]
     except Unsatisfiable:
         assert mode is GenerationMode.NEGATIVE
-        never_wrong.add(operation.label)
+        without_invalid.add(operation.label)
     return []
 
 
 @pytest.mark.takes(seconds=6)
-@pytest.mark.parametrize(("role", "mode"), ASKED)
+@pytest.mark.parametrize(("role", "mode"), CASES)
 def test_operations_conform_to_their_description_for_every_role(
-    one_connection, warehouse, described, never_wrong, role: Role, mode: GenerationMode
+    one_connection, warehouse, api_schema, without_invalid, role: Role, mode: GenerationMode
 ):
     del warehouse
     _, token = create_token(user=person("vera", role))
     headers = {"Authorization": f"Token {token}"}
-    assert not broken_operations(described, mode, headers, never_wrong)
+    assert not failures_of_all(api_schema, mode, headers, without_invalid)
 
 
 @pytest.mark.parametrize("mode", GenerationMode, ids=lambda mode: mode.value)
 def test_operations_conform_to_their_description_without_sign_in(
-    one_connection, warehouse, described, never_wrong, mode: GenerationMode
+    one_connection, warehouse, api_schema, without_invalid, mode: GenerationMode
 ):
     del warehouse
-    assert not broken_operations(described, mode, {}, never_wrong)
+    assert not failures_of_all(api_schema, mode, {}, without_invalid)
 
 
-def broken_operations(described: Any, mode: GenerationMode, headers: dict[str, str], never_wrong: set[str]) -> str:
+def failures_of_all(api_schema: Any, mode: GenerationMode, headers: dict[str, str], without_invalid: set[str]) -> str:
     failures = [
         broken
-        for operation in described.get_all_operations()
-        for broken in broken_promises(operation.ok(), mode, headers, never_wrong)
+        for operation in api_schema.get_all_operations()
+        for broken in failures_of(operation.ok(), mode, headers, without_invalid)
     ]
     return "\n".join(failures)

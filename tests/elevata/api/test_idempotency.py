@@ -1,4 +1,4 @@
-"""A POST with an Idempotency-Key is done once, however often it is sent."""
+"""Idempotency keys: a POST with the same key has its effect once."""
 
 from datetime import timedelta
 

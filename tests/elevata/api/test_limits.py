@@ -1,4 +1,4 @@
-"""The edges of the API: limits before anything is read, who asks before what is sent, parameters that are known."""
+"""Limits of the API: sizes, permission checks before parsing, known parameters and logged lines."""
 
 import io
 import json
@@ -27,14 +27,14 @@ UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
 def problem(answer: HttpResponse, status: int, code: str = "") -> dict[str, Any]:
-    """The body of a problem+json answer with this status."""
+    """Return the body of a problem+json response with this status."""
     assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/problem+json"), answer.content
     body = answer.json()
     assert code in ("", body["code"])
     return body
 
 
-# --- who asks ------------------------------------------------------------------------------------
+# --- permissions ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_permission_is_checked_before_the_body_is_parsed(kind: str, address: str
     if kind == "token":
         headers = {"Authorization": f"Token {create_token(user=vera)[1]}"}
     sent = {"upsert": io.BytesIO(b"x" * 1000)} if address == "history-batches/" else "{}"
-    more = {} if address == "history-batches/" else {"content_type": "application/json"}
-    answer = client.post(f"/api/v1/{address}", sent, headers=headers, **more)
+    options = {} if address == "history-batches/" else {"content_type": "application/json"}
+    answer = client.post(f"/api/v1/{address}", sent, headers=headers, **options)
     problem(answer, 401 if kind == "nobody" else 403)
 
 
@@ -117,7 +117,7 @@ def test_a_session_needs_the_csrf_token_in_its_header():
 
 
 def claiming(client: Client, path: str, length: int, content_type: str, method: str = "POST") -> HttpResponse:
-    """A request that says how long its body is, and sends nothing of it."""
+    """Send a request with a Content-Length header and no body."""
     return client.generic(method, path, b"", content_type=content_type, CONTENT_LENGTH=str(length))
 
 
@@ -162,10 +162,10 @@ def test_batch_fields_above_the_limit_are_refused_with_413(operator: Client, air
 
 
 def chunked(client: Client, path: str, body: bytes, *, ends: bool = True) -> HttpResponse:
-    """A body without a length, as gunicorn hands it on."""
-    more = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": ""}
-    more |= {"wsgi.input_terminated": True} if ends else {}
-    return client.generic("POST", path, b"", content_type="application/json", **more)
+    """Send a chunked body, as gunicorn passes it on."""
+    environ = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": ""}
+    environ |= {"wsgi.input_terminated": True} if ends else {}
+    return client.generic("POST", path, b"", content_type="application/json", **environ)
 
 
 def test_chunked_body_is_read_up_to_the_limit(operator: Client, settings):
@@ -189,7 +189,7 @@ def test_page_address_above_the_limit_is_refused_with_414(operator: Client, sett
 
 
 def by_wsgi(path: str, content_type: str) -> tuple[str, dict[str, str], bytes]:
-    """Status, headers and body as gunicorn gets them: Django's test client makes requests of its own."""
+    """Return status, headers and body through WSGI, as gunicorn gets them: the test client skips some checks."""
     got: list[Any] = []
     address, _, query = path.partition("?")
     environ = RequestFactory()._base_environ(PATH_INFO=address, QUERY_STRING=query, CONTENT_TYPE=content_type)
@@ -221,7 +221,7 @@ def test_charset_utf_8_is_accepted(one_connection):  # noqa: F811
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "path_and_query",
     [
         "systems/?fields=",
         "systems/?fields=,",
@@ -292,9 +292,9 @@ def test_charset_utf_8_is_accepted(one_connection):  # noqa: F811
         "refreshes/?nothing=1",
     ],
 )
-def test_unknown_or_malformed_query_parameters_are_refused(operator: Client, asked: str):
+def test_unknown_or_malformed_query_parameters_are_refused(operator: Client, path_and_query: str):
     operator.raise_request_exception = False
-    body = problem(operator.get(f"/api/v1/{asked}"), 400)
+    body = problem(operator.get(f"/api/v1/{path_and_query}"), 400)
     assert body["errors"]
 
 
@@ -308,7 +308,7 @@ def test_unknown_or_repeated_parameters_of_a_dataset_are_refused(operator: Clien
 
 
 def test_filters_with_known_values_are_accepted(operator: Client, airport: TargetDataset):
-    for asked in (
+    for path_and_query in (
         f"references/?child={airport.key}",
         f"columns/?dataset={airport.key}&type=string&active=true",
         "datasets/?schema=rawcore&fields=name",
@@ -318,15 +318,15 @@ def test_filters_with_known_values_are_accepted(operator: Client, airport: Targe
         "load-runs/?requested_by=system",
         "systems/?cursor=&page_size=1000000",
     ):
-        get(operator, asked)
+        get(operator, path_and_query)
 
 
-# --- what is logged ------------------------------------------------------------------------------
+# --- log lines -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """Records as the product's own handler lets them through."""
+    """Capture the log records that pass the filter of the product."""
     caplog.handler.addFilter(OneLine())
     return caplog
 

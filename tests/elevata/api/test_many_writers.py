@@ -1,4 +1,4 @@
-"""Fifty programs or browsers that edit one dataset at once, on PostgreSQL: nothing is lost, nobody waits for ever."""
+"""Fifty concurrent clients that edit one dataset, on PostgreSQL: all edits are stored."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from tests.architecture.world import customers, person
 from tests.elevata.web.forms import form_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.services]
-# Five programs want each column: who comes second reads again, and none waits for long.
+# Five clients edit each column: after a conflict they read again.
 CLIENTS, COLUMNS, EDITS = 50, 10, 2
 WORDS = sorted(f"w{number}.{turn}" for number in range(CLIENTS) for turn in range(EDITS))
 
@@ -37,11 +37,10 @@ def columns_of(author: User) -> list[TargetColumn]:
         ]
 
 
-def edited(edit: Callable[[int, str], int], conflict: int) -> list[int]:
-    """Edit by all clients at once; return the statuses of all answers.
+def edit_concurrently(edit: Callable[[int, str], int], conflict: int) -> list[int]:
+    """Edit with all clients concurrently; return the statuses of all responses.
 
-    ``edit`` gets the number of a client and the word to add. It is repeated when its answer is ``conflict``: somebody
-    else came first.
+    ``edit`` gets the number of a client and the word to add. It is repeated if it returns ``conflict``.
     """
 
     def edits_of(number: int) -> list[int]:
@@ -83,17 +82,20 @@ def test_concurrent_edits_of_fifty_programs_are_all_stored_and_logged(live_serve
 
         def add(number: int, word: str) -> int:
             address = f"{live_server.url}/api/v1/columns/{columns[number % COLUMNS].key}/"
-            seen = clients[number].get(address)
-            change, tag = {"description": f"{seen.json()['description']} {word}"}, {"If-Match": seen.headers["ETag"]}
+            response = clients[number].get(address)
+            change, tag = (
+                {"description": f"{response.json()['description']} {word}"},
+                {"If-Match": response.headers["ETag"]},
+            )
             return clients[number].patch(address, json=change, headers=tag).status_code
 
-        assert set(edited(add, 412)) <= {200, 412}
+        assert set(edit_concurrently(add, 412)) <= {200, 412}
     check_edits(columns, before)
 
 
 @pytest.mark.nightly
 def test_edits_of_fifty_browsers_at_once_are_all_stored_and_logged(live_server):
-    """Each has a session of its own; the last one reads what all have written."""
+    """Check edits with one session per browser; the first one reads what all have written."""
     columns = columns_of(person("ada", Role.EDITOR))
     addresses = [f"{live_server.url}/columns/{column.key}/edit/" for column in columns]
     cookies = []
@@ -113,7 +115,7 @@ def test_edits_of_fifty_browsers_at_once_are_all_stored_and_logged(live_server):
             fields["description"] = f"{fields['description'][0]} {word}"
             return browser.post(address, data=fields, headers={"Referer": address}).status_code
 
-        assert set(edited(add, 409)) <= {302, 409}
+        assert set(edit_concurrently(add, 409)) <= {302, 409}
         pages = " ".join(browsers[0].get(address).text for address in addresses)
     assert sorted(set(words_in(pages))) == WORDS
     check_edits(columns, before)
@@ -125,10 +127,10 @@ def test_concurrent_role_changes_of_one_user_succeed_only_once(live_server):
     address, headers = f"{live_server.url}/api/v1/users/{ada.username}/", {"Authorization": f"Token {token}"}
     wanted = [["editor"], ["approver"], ["operator"], ["admin"]]
     with httpx.Client(headers=headers, timeout=60) as client:
-        seen = {"If-Match": client.get(address).headers["ETag"]}
+        if_match = {"If-Match": client.get(address).headers["ETag"]}
 
     def change(roles: list[str]) -> int:
-        return httpx.patch(address, json={"roles": roles}, headers=headers | seen, timeout=60).status_code
+        return httpx.patch(address, json={"roles": roles}, headers=headers | if_match, timeout=60).status_code
 
     with ThreadPoolExecutor(len(wanted)) as pool:
         answers = list(pool.map(change, wanted))

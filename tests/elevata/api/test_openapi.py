@@ -1,4 +1,4 @@
-"""The API's description: whole, kept in docs/openapi.yaml, and drawn from local files."""
+"""OpenAPI description: complete, stored in docs/openapi.yaml, with a page of local files."""
 
 import os
 import subprocess
@@ -13,19 +13,19 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-KEPT = Path(settings.BASE_DIR) / "docs" / "openapi.yaml"
+STORED = Path(settings.BASE_DIR) / "docs" / "openapi.yaml"
 
 
 @pytest.fixture(scope="module")
-def described(tmp_path_factory) -> str:
-    """The description as it is made now, without a warning."""
+def generated(tmp_path_factory) -> str:
+    """Return the generated description, which must have no warnings."""
     file = tmp_path_factory.mktemp("openapi") / "openapi.yaml"
     call_command("spectacular", "--validate", "--fail-on-warn", "--file", str(file))
     return file.read_text(encoding="utf-8")
 
 
-def test_stored_openapi_document_is_up_to_date(described: str):
-    assert KEPT.read_text(encoding="utf-8") == described, "make openapi writes it anew"
+def test_stored_openapi_document_is_up_to_date(generated: str):
+    assert STORED.read_text(encoding="utf-8") == generated, "make openapi writes it anew"
 
 
 def test_the_description_is_the_same_on_the_other_database(tmp_path: Path):
@@ -34,18 +34,18 @@ def test_the_description_is_the_same_on_the_other_database(tmp_path: Path):
     file = tmp_path / "openapi.yaml"
     command = [sys.executable, "manage.py", "spectacular", "--file", str(file)]
     subprocess.run(command, cwd=settings.BASE_DIR, env=os.environ | {"DATABASE_URL": other}, check=True, timeout=120)
-    assert file.read_text(encoding="utf-8") == KEPT.read_text(encoding="utf-8")
+    assert file.read_text(encoding="utf-8") == STORED.read_text(encoding="utf-8")
 
 
-def test_operations_have_a_description_and_an_error_response(described: str):
-    for path, operations in yaml.safe_load(described)["paths"].items():
+def test_operations_have_a_description_and_an_error_response(generated: str):
+    for path, operations in yaml.safe_load(generated)["paths"].items():
         for method, operation in operations.items():
             assert operation.get("description"), (method, path)
             assert "4XX" in operation["responses"], (method, path)
 
 
-def test_if_match_header_is_described_as_required(described: str):
-    paths = yaml.safe_load(described)["paths"]
+def test_if_match_header_is_described_as_required(generated: str):
+    paths = yaml.safe_load(generated)["paths"]
     for path in ("/api/v1/reports/{report_id}/approve/", "/api/v1/columns/{key}/rename/"):
         (header,) = [parameter for parameter in paths[path]["post"]["parameters"] if parameter["name"] == "If-Match"]
         assert header["required"], path
@@ -53,7 +53,7 @@ def test_if_match_header_is_described_as_required(described: str):
 
 @pytest.fixture
 def plain_names(settings) -> None:
-    """Files by their own names, whether they were collected or not."""
+    """Serve static files by their plain names."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = {**settings.STORAGES, "staticfiles": plain}
 

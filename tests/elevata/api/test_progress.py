@@ -1,4 +1,4 @@
-"""Long work as a stream of events: what it tells, where it goes on, when it ends, how many there may be."""
+"""Event streams of running work: events, resumption, end, and limits."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ STREAM = {"Accept": "text/event-stream"}
 
 
 class Slow:
-    """Work that goes on with every wait; the clock stands still in between."""
+    """Simulated work that advances with every wait; the clock advances by a fixed amount."""
 
     def __init__(self, *states: str, lines: int = 0, each: float = 1.0) -> None:
         self.states, self.total, self.each, self.time = list(states), lines, each, 0.0
@@ -49,7 +49,7 @@ class Slow:
 
 
 def events(text: list[str]) -> list[tuple[str, Any]]:
-    """Name and id (of a log line) or data of every event; comments by their text."""
+    """Return name and id (of a log line) or data of each event, and the text of comments."""
     entries = []
     for block in text:
         fields = dict(line.split(": ", 1) for line in block.strip().splitlines() if not line.startswith(":"))
@@ -191,7 +191,7 @@ def test_stream_above_the_limit_returns_429_with_retry_after(reader: Client, mon
         "TOO_MANY_STREAMS",
         "2",
     )
-    # Its end would close the connection that the test goes on with.
+    # The end of a request would close the connection of the test.
     request_finished.disconnect(close_old_connections)
     open_one.close()
     request_finished.connect(close_old_connections)
@@ -199,7 +199,7 @@ def test_stream_above_the_limit_returns_429_with_retry_after(reader: Client, mon
 
 
 @pytest.fixture
-def two_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PLACES", Places(most=2, seconds=60, each=1))
     LoadRunFactory(run_id="r1")
 
@@ -209,12 +209,12 @@ def follow(client: Client, **more: Any) -> int:
 
 
 @pytest.mark.django_db
-def test_user_with_an_open_stream_leaves_the_other_slots_to_others(two_places: None, reader: Client, operator: Client):
+def test_user_with_an_open_stream_leaves_the_other_slots_to_others(two_slots: None, reader: Client, operator: Client):
     assert [follow(reader), follow(reader), follow(operator)] == [200, 429, 200]
 
 
 @pytest.mark.django_db
-def test_service_account_streams_in_the_slot_of_its_owner(two_places: None, person: User, reader: Client):
+def test_service_account_streams_in_the_slot_of_its_owner(two_slots: None, person: User, reader: Client):
     account = ensure_user(name="nightly", roles=["viewer"])
     ServiceAccount.objects.create(user=account, owner=person)
     with acting_as(person):
@@ -224,11 +224,11 @@ def test_service_account_streams_in_the_slot_of_its_owner(two_places: None, pers
 
 
 @pytest.mark.django_db
-def test_stream_sets_a_send_timeout_on_its_socket(two_places: None, reader: Client):
-    here, there = socket.socketpair()
-    with here, there:
-        follow(reader, **{"gunicorn.socket": here})
-        assert here.gettimeout() == Patience().hear
+def test_stream_sets_a_send_timeout_on_its_socket(two_slots: None, reader: Client):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        follow(reader, **{"gunicorn.socket": ours})
+        assert ours.gettimeout() == Patience().hear
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The read-only API: what it answers, filters, paging, errors, how many queries, its own description."""
+"""Read-only API: fields, filters, paging, errors and number of queries."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def names(client: Client, path: str, name: str = "name") -> list[str]:
     return [row[name] for row in get(client, path)["results"]]
 
 
-# --- who, how --------------------------------------------------------------------------------
+# --- access ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["", *(f"{name}/" for name in LISTS), "schema/"])
@@ -311,14 +311,14 @@ def test_a_run_id_may_hold_dots_and_signs(reader: Client):
 def test_run_events_continue_after_a_line(reader: Client, warehouse: TargetDataset):
     lines = get(reader, "load-runs/good/events/")["results"]
     assert [line["dataset_name"] for line in lines][1] == "rawcore.rc_air_airport"
-    rest = get(reader, f"load-runs/good/events/?after={lines[0]['id']}")
-    assert rest["results"] == lines[1:]
+    following = get(reader, f"load-runs/good/events/?after={lines[0]['id']}")
+    assert following["results"] == lines[1:]
     assert LoadRun.objects.get(run_id="good").events.count() == len(lines)
 
 
 # --- queries, description --------------------------------------------------------------------------
 
-# Session, person and what their roles let them do, then what the answer needs.
+# Session, user and permissions, then the queries of the response.
 BASELINE = {
     "systems/": 6,
     "source-datasets/": 6,

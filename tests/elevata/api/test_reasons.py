@@ -1,4 +1,4 @@
-"""Reasons of writes: every write accepts one, and stores it."""
+"""Reasons of writes: every write accepts and stores one."""
 
 from typing import Any
 
@@ -25,15 +25,15 @@ SAYS_WHY = "changelog_message"
 WRITES = ("post", "put", "patch", "delete")
 
 
-# --- taken ---------------------------------------------------------------------------------------
+# --- fields --------------------------------------------------------------------------------------
 
 
-def described() -> dict[str, Any]:
+def api_schema() -> dict[str, Any]:
     return SchemaGenerator().get_schema(request=None, public=True)
 
 
-def takes_why(operation: dict[str, Any], components: dict[str, Any]) -> bool:
-    """Return True if each kind of body has a field for a reason; without a body, whether a parameter is one."""
+def accepts_reason(operation: dict[str, Any], components: dict[str, Any]) -> bool:
+    """Return True if all request bodies have a field for a reason, or, without a body, a parameter has one."""
     bodies = operation.get("requestBody", {}).get("content", {}).values()
     if not bodies:
         return any(
@@ -45,7 +45,7 @@ def takes_why(operation: dict[str, Any], components: dict[str, Any]) -> bool:
 
 
 def test_every_write_of_the_api_accepts_a_reason():
-    document = described()
+    document = api_schema()
     writes = {
         f"{method} {path}": operation
         for path, operations in document["paths"].items()
@@ -53,11 +53,13 @@ def test_every_write_of_the_api_accepts_a_reason():
         if method in WRITES
     }
     assert writes
-    silent = [name for name, operation in writes.items() if not takes_why(operation, document["components"]["schemas"])]
+    silent = [
+        name for name, operation in writes.items() if not accepts_reason(operation, document["components"]["schemas"])
+    ]
     assert silent == []
 
 
-# --- kept in the change log ----------------------------------------------------------------------
+# --- change log --------------------------------------------------------------------------------
 
 
 def logged(kind: str) -> tuple[str, str, str]:
@@ -68,14 +70,14 @@ def logged(kind: str) -> tuple[str, str, str]:
 
 @pytest.fixture
 def report(world: World) -> str:  # noqa: F811
-    """The address of a report that waits for an approval."""
-    made = post(signed_in(world.author), "reports/", 201, kind="all")
-    return f"reports/{made['report_id']}/"
+    """Return the API path of a report that waits for an approval."""
+    body = post(signed_in(world.author), "reports/", 201, kind="all")
+    return f"reports/{body['report_id']}/"
 
 
 @pytest.fixture
 def previewed(world: World) -> str:  # noqa: F811
-    """The address of a report that needs no approval and has a preview."""
+    """Return the API path of a previewed report that needs no approval."""
     put_policy_in_force(Environment.objects.get(), {})
     path = f"reports/{world.report().report_id}/"
     post(signed_in(world.operator), f"{path}preview/", 201)
@@ -113,9 +115,9 @@ def test_reason_of_a_decision_is_logged_beside_its_note(world: World, report: st
 
 def test_reasons_of_execute_cancel_resume_and_abandon_are_logged(world: World, previewed: str):  # noqa: F811
     olga = signed_in(world.operator)
-    made = post(olga, f"{previewed}execute/", 202, over=f"{previewed}preview/", changelog_message="first")
+    execution = post(olga, f"{previewed}execute/", 202, over=f"{previewed}preview/", changelog_message="first")
     assert logged("execution") == ("olga", "requested", "first")
-    path = f"executions/{made['id']}/"
+    path = f"executions/{execution['id']}/"
     post(olga, f"{path}cancel/", 200, changelog_message="not today")
     assert logged("execution") == ("olga", "cancelled", "not today")
     post(olga, f"{path}resume/", 202, changelog_message="today")
@@ -123,7 +125,7 @@ def test_reasons_of_execute_cancel_resume_and_abandon_are_logged(world: World, p
     post(olga, f"{path}cancel/", 200)
     post(olga, f"{path}abandon/", 200, reason="never", changelog_message=WHY)
     assert logged("execution") == ("olga", "abandoned", f"never: {WHY}")
-    assert Execution.objects.get(pk=made["id"]).reason == "never"
+    assert Execution.objects.get(pk=execution["id"]).reason == "never"
 
 
 def test_reason_of_a_baseline_is_logged_beside_the_required_one(world: World):  # noqa: F811
@@ -155,7 +157,7 @@ def test_dry_run_without_a_reason_is_not_logged(world: World, previewed: str):  
     assert not ChangeLogEntry.objects.filter(subject_kind="report").exists()
 
 
-# --- kept with what was asked for ----------------------------------------------------------------
+# --- runs and requests --------------------------------------------------------------------------
 
 
 def test_refresh_stores_its_reason(world: World):  # noqa: F811

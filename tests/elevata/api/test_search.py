@@ -1,4 +1,4 @@
-"""Everything as one collection, by a text."""
+"""Search by text over all kinds of objects."""
 
 import pytest
 from django.test import Client
@@ -12,14 +12,14 @@ from tests.loader.factories import LoadRunFactory
 pytestmark = pytest.mark.django_db
 
 
-def found(client: Client, query: str) -> list[tuple[str, str]]:
+def search(client: Client, query: str) -> list[tuple[str, str]]:
     return [(result["kind"], result["name"]) for result in get(client, f"search/?{query}")["results"]]
 
 
 def test_search_returns_every_kind_with_the_best_match_first(reader: Client, airport: TargetDataset):
     LoadRunFactory(run_id="airport-1")
     create_schedule(name="airports at night", cron="0 6 * * *")
-    kinds = [kind for kind, _ in found(reader, "q=airport")]
+    kinds = [kind for kind, _ in search(reader, "q=airport")]
     assert kinds[0] == "source_dataset"
     assert {"dataset", "load_run", "schedule"} <= set(kinds)
 
@@ -29,7 +29,7 @@ def test_a_column_is_found_by_its_former_name(reader: Client, airport: TargetDat
     rename_column(column=column, name="height", expected_version=column.version)
     (result,) = get(reader, "search/?q=height&kind=column")["results"]
     assert (result["key"], result["within"]) == (str(column.key), "rawcore.rc_air_airport")
-    assert ("column", "height") in found(reader, "q=elevation&kind=column")
+    assert ("column", "height") in search(reader, "q=elevation&kind=column")
 
 
 def test_search_results_have_a_valid_address(reader: Client, airport: TargetDataset):

@@ -1,4 +1,4 @@
-"""Long work is done before a request's transaction begins: on SQLite that would keep every writer waiting."""
+"""Parsing and writing of files outside of transactions, which would block all writers on SQLite."""
 
 import io
 from collections.abc import Callable
@@ -25,17 +25,17 @@ SCHEMA = "format: metadata/v1\nschemas:\n- name: mart\n  layer: serving\n"
 
 @pytest.fixture
 def in_transaction(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], list[bool]]:
-    """Note of a function's calls whether a transaction was open."""
+    """Return a function that records for each call of a function whether a transaction was open."""
 
     def watch(module: Any, name: str) -> list[bool]:
-        seen, before = [], getattr(module, name)
+        states, original = [], getattr(module, name)
 
         def watched(*args: Any, **kwargs: Any) -> Any:
-            seen.append(connection.in_atomic_block)
-            return before(*args, **kwargs)
+            states.append(connection.in_atomic_block)
+            return original(*args, **kwargs)
 
         monkeypatch.setattr(module, name, watched)
-        return seen
+        return states
 
     return watch
 

@@ -1,4 +1,4 @@
-"""Helpers for append-only tables, for tests only. The product has none of them."""
+"""Helpers for tests of append-only tables, which are not part of the product."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ from elevata.audit.models import AppendOnly
 
 @contextmanager
 def triggers_lifted(models: Iterable[type[AppendOnly]] | None = None) -> Iterator[None]:
-    """Do what the triggers of ``models`` (all, unless given) refuse.
+    """Drop the triggers of ``models`` (default: all) inside the context.
 
-    Tampering that a test wants found, or emptying a test database.
+    For tampering that a test detects, and for emptying a test database.
     """
     lifted = guarded_models() if models is None else list(models)
     _settle_constraints()
@@ -33,7 +33,7 @@ def triggers_lifted(models: Iterable[type[AppendOnly]] | None = None) -> Iterato
 
 
 def _settle_constraints() -> None:
-    """Check deferred constraints now: PostgreSQL alters no table that has some to check in this transaction."""
+    """Check deferred constraints now, because PostgreSQL alters no table with pending checks."""
     if connection.vendor == "postgresql" and connection.in_atomic_block:
         with connection.cursor() as cursor:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")

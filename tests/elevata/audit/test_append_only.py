@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 
 
 def entry(**values: object) -> ChangeLogEntry:
-    given = {"at": timezone.now(), "actor": "ada", "actor_kind": "person", "action": "changed", "changes": "{}"}
-    return ChangeLogEntry.objects.create(**given | values)
+    fields = {"at": timezone.now(), "actor": "ada", "actor_kind": "person", "action": "changed", "changes": "{}"}
+    return ChangeLogEntry.objects.create(**fields | values)
 
 
 def link() -> ChainLink:
-    given = {"sequence": 1, "kind": "x", "subject_id": 1, "digest": "", "previous": "", "hash": ""}
-    return ChainLink.objects.create(**given, sealed_at=timezone.now())
+    fields = {"sequence": 1, "kind": "x", "subject_id": 1, "digest": "", "previous": "", "hash": ""}
+    return ChainLink.objects.create(**fields, sealed_at=timezone.now())
 
 
 def triggers() -> dict[str, set[str]]:
@@ -66,21 +66,21 @@ def refused_sql(statement: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("made", [entry, link])
-def test_append_only_table_refuses_an_update(made: Callable[[], models.Model]) -> None:
-    row = made()
+@pytest.mark.parametrize("create", [entry, link])
+def test_append_only_table_refuses_an_update(create: Callable[[], models.Model]) -> None:
+    row = create()
     column = "actor" if isinstance(row, ChangeLogEntry) else "digest"
     assert refused_sql(f"UPDATE {row._meta.db_table} SET {column} = 'x'")
 
 
-@pytest.mark.parametrize("made", [entry, link])
-def test_append_only_table_refuses_a_delete(made: Callable[[], models.Model]) -> None:
-    assert refused_sql(f"DELETE FROM {made()._meta.db_table}")
+@pytest.mark.parametrize("create", [entry, link])
+def test_append_only_table_refuses_a_delete(create: Callable[[], models.Model]) -> None:
+    assert refused_sql(f"DELETE FROM {create()._meta.db_table}")
 
 
-@pytest.mark.parametrize("made", [entry, link])
-def test_append_only_table_refuses_to_be_emptied(made: Callable[[], models.Model]) -> None:
-    table = made()._meta.db_table
+@pytest.mark.parametrize("create", [entry, link])
+def test_append_only_table_refuses_to_be_emptied(create: Callable[[], models.Model]) -> None:
+    table = create()._meta.db_table
     if connection.vendor == "sqlite":
         assert refused_sql(f"DELETE FROM {table} WHERE true")
         return

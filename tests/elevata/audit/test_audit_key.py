@@ -17,9 +17,9 @@ def test_audit_key_is_created_once_and_readable_by_its_owner_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(product, "DATA_DIR", tmp_path / "data")
-    made = product._kept_key("audit_key")
+    key = product._kept_key("audit_key")
     path = tmp_path / "data" / "audit_key"
-    assert (product._kept_key("audit_key"), path.read_text()) == (made, made)
+    assert (product._kept_key("audit_key"), path.read_text()) == (key, key)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [file.name for file in path.parent.iterdir()] == ["audit_key"]
 

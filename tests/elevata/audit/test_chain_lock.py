@@ -19,18 +19,18 @@ def change(name: str) -> None:
 
 def test_a_writer_does_not_wait_for_a_seal_under_way() -> None:
     change("first")
-    held, done = threading.Event(), threading.Event()
+    acquired, done = threading.Event(), threading.Event()
 
     def hold() -> None:
         with transaction.atomic():
             ChainHead.objects.select_for_update().get()
-            held.set()
+            acquired.set()
             done.wait(20)
         connection.close()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert held.wait(20)
+    assert acquired.wait(20)
     change("second")
     waiting = verify_chain().unsealed
     done.set()

@@ -46,13 +46,13 @@ def sql(statement: str, *values: object) -> None:
         cursor.execute(statement, values)
 
 
-def found() -> tuple[str | None, int | None]:
+def first_problem() -> tuple[str | None, int | None]:
     problem = verify_chain().problem
     return (problem.code, problem.subject) if problem else (None, None)
 
 
 def code() -> str | None:
-    return found()[0]
+    return first_problem()[0]
 
 
 def forge_entry() -> int:
@@ -67,31 +67,31 @@ def forge_entry() -> int:
 
 
 def insert_note(pk: int, digest: str, **signed: str) -> None:
-    given = {"key_id": "", "signature": "", "refused": "", **signed}
+    fields = {"key_id": "", "signature": "", "refused": "", **signed}
     sql(
         "INSERT INTO audit_chainpending (kind, subjects, key_id, signature, refused) VALUES (%s, %s, %s, %s, %s)",
         "change",
         json.dumps([[pk, digest]]),
-        given["key_id"],
-        given["signature"],
-        given["refused"],
+        fields["key_id"],
+        fields["signature"],
+        fields["refused"],
     )
 
 
 def test_row_with_a_pending_record_inserted_by_sql_is_never_sealed(three: list[int]) -> None:
     pk = forge_entry()
     insert_note(pk, sha256_hex(ChangeLogEntry.objects.get(pk=pk).content()))
-    assert found() == ("signature_wrong", pk)
+    assert first_problem() == ("signature_wrong", pk)
     assert chain.seal() == 0
     change("fourth")
     assert not ChainLink.objects.filter(subject_id=pk).exists()
-    assert (found(), chain.head().sequence) == (("signature_wrong", pk), 4)
+    assert (first_problem(), chain.head().sequence) == (("signature_wrong", pk), 4)
 
 
 def test_pending_record_with_the_signature_of_a_link_is_never_sealed(three: list[int]) -> None:
     pk, link = forge_entry(), ChainLink.objects.first()
     insert_note(pk, "a" * 64, key_id=link.key_id, signature=link.signature)
-    assert (chain.seal(), found()) == (0, ("signature_wrong", pk))
+    assert (chain.seal(), first_problem()) == (0, ("signature_wrong", pk))
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_reused_pending_record_is_never_sealed(waiting: ChainPending) -> None:
     ((pk, digest),) = waiting.subjects
     assert chain.seal() == 1
     insert_note(pk, digest, key_id=waiting.key_id, signature=waiting.signature)
-    assert (chain.seal(), found()) == (0, ("note_repeated", pk))
+    assert (chain.seal(), first_problem()) == (0, ("note_repeated", pk))
 
 
 def test_pending_record_with_changed_subjects_is_never_sealed(waiting: ChainPending) -> None:
@@ -134,34 +134,34 @@ def test_malformed_pending_record_does_not_block_later_sealing(three: list[int],
 # --- links ---------------------------------------------------------------------------------------
 
 
-def chain_anew() -> None:
-    """Rewrite every link with the right digests and hashes, as SQL access allows; only the key is missing."""
+def rewrite_chain() -> None:
+    """Rewrite every link with valid digests and hashes, as is possible with SQL access but without the key."""
     previous = Head().hash
     for link in ChainLink.objects.order_by("sequence"):
         digest = sha256_hex(ChangeLogEntry.objects.get(pk=link.subject_id).content())
         content = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject_id, "digest": digest}
-        made = link_hash(**content, previous=previous, sealed_at=chain.link_of(link).sealed_at)
+        new_hash = link_hash(**content, previous=previous, sealed_at=chain.link_of(link).sealed_at)
         sql(
             "UPDATE audit_chainlink SET digest = %s, previous = %s, hash = %s WHERE sequence = %s",
             digest,
             previous,
-            made,
+            new_hash,
             link.sequence,
         )
-        previous = made
+        previous = new_hash
     ChainHead.objects.update(hash=previous)
 
 
 def test_a_chain_computed_anew_by_sql_is_found(three: list[int]) -> None:
     sql("UPDATE audit_changelogentry SET actor = 'mallory' WHERE id = %s", three[1])
-    chain_anew()
-    assert found() == ("signature_wrong", three[1])
+    rewrite_chain()
+    assert first_problem() == ("signature_wrong", three[1])
 
 
 @pytest.mark.parametrize("column", ["signature", "key_id"])
 def test_a_link_without_its_signature_is_found(three: list[int], column: str) -> None:
     sql(f"UPDATE audit_chainlink SET {column} = '' WHERE sequence = 2")
-    assert found() == ("signature_wrong", three[1])
+    assert first_problem() == ("signature_wrong", three[1])
 
 
 def test_verification_detects_a_changed_sealing_time(three: list[int]) -> None:
@@ -172,7 +172,7 @@ def test_verification_detects_a_changed_sealing_time(three: list[int]) -> None:
 def test_verification_detects_a_changed_user_id_of_an_entry(three: list[int], django_user_model) -> None:
     user = django_user_model.objects.create(username="mallory")
     sql("UPDATE audit_changelogentry SET user_id = %s WHERE id = %s", user.pk, three[1])
-    assert found() == ("row_changed", three[1])
+    assert first_problem() == ("row_changed", three[1])
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -308,8 +308,8 @@ def test_restore_with_a_recorded_statement_is_accepted(three: list[int]) -> None
     cut_to(2)
     recorded_heads.state(chain.head(), before=before, reason="disk failed")
     change("fourth")
-    seen = verify_chain()
-    assert (seen.problem, [restore.reason for restore in seen.restores]) == (None, ["disk failed"])
+    verification = verify_chain()
+    assert (verification.problem, [restore.reason for restore in verification.restores]) == (None, ["disk failed"])
     cut_to(2)
     assert code() == "heads_differ"
 
@@ -385,8 +385,8 @@ def test_recorded_heads_are_compacted_and_keep_restore_statements(
     for number in range(20):
         change(str(number))
     assert len(recorded_heads.path().read_text().splitlines()) < 12
-    seen = verify_chain()
-    assert (seen.problem, seen.unrecorded, len(seen.restores)) == (None, 0, 1)
+    verification = verify_chain()
+    assert (verification.problem, verification.unrecorded, len(verification.restores)) == (None, 0, 1)
     cut_to(10)
     assert code() == "heads_differ"
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 AIRPORTS = Path(__file__).resolve().parents[3] / "examples" / "airports"
 
 
-# --- what an entry says --------------------------------------------------------------------------
+# --- content of an entry -------------------------------------------------------------------------
 
 
 def test_rename_entry_has_both_names_and_the_reason() -> None:
@@ -96,13 +96,13 @@ def test_changed_inputs_are_logged_by_name_before_and_after() -> None:
 def test_two_columns_that_swap_names_are_two_renames(tmp_path: Path) -> None:
     metadata_files.import_metadata(AIRPORTS)
     metadata_files.export_metadata(tmp_path)
-    seen = ChangeLogEntry.objects.count()
+    count_before = ChangeLogEntry.objects.count()
     file = tmp_path / "systems" / "net.yaml"
     text = file.read_text()
     names = ("name: airline", "name: aircraft") if "name: aircraft" in text else _two_names(text)
     file.write_text(text.replace(names[0], "\0").replace(names[1], names[0]).replace("\0", names[1]))
     metadata_files.import_metadata(tmp_path)
-    renamed = [entry for entry in entries()[seen:] if entry.action == "renamed"]
+    renamed = [entry for entry in entries()[count_before:] if entry.action == "renamed"]
     assert sorted(changes(entry)["name"]["after"] for entry in renamed) == sorted(
         changes(entry)["name"]["before"] for entry in renamed
     )
@@ -146,9 +146,9 @@ def test_update_with_the_same_values_creates_no_entry() -> None:
 
 def test_a_second_generation_leaves_no_entry() -> None:
     generated()
-    seen = ChangeLogEntry.objects.count()
+    count_before = ChangeLogEntry.objects.count()
     generation.generate_targets(source_dataset=SourceDataset.objects.get())
-    assert ChangeLogEntry.objects.count() == seen
+    assert ChangeLogEntry.objects.count() == count_before
 
 
 def test_import_check_creates_no_entry() -> None:
@@ -164,14 +164,14 @@ def test_a_refusal_leaves_no_entry() -> None:
 
 def test_changes_rolled_back_to_a_savepoint_are_not_logged() -> None:
     with writing():
-        kept = sources.create_system(name="Kept", short_name="kept")
+        system = sources.create_system(name="Kept", short_name="kept")
 
-        def gone() -> None:
+        def change_and_fail() -> None:
             sources.create_system(name="Gone", short_name="gone")
-            sources.update_system(system=kept, expected_version=1, owner="Kim")
+            sources.update_system(system=system, expected_version=1, owner="Kim")
 
         with pytest.raises(MetadataError, match="not after all"):
-            taken_back(gone)
+            taken_back(change_and_fail)
     assert told() == [("created", "system", "kept")]
     assert "owner" not in changes(entries()[0])
 
@@ -209,7 +209,7 @@ def test_entries_are_written_with_the_rows_or_not_at_all() -> None:
     assert not ChainPending.objects.exists()
 
 
-# --- who -----------------------------------------------------------------------------------------
+# --- actor ---------------------------------------------------------------------------------------
 
 
 def test_entry_has_the_user_and_the_request_id() -> None:
@@ -250,7 +250,7 @@ def test_record_change_logs_only_the_changed_values() -> None:
     assert (entry.dataset_key, entry.reason) == (key, "because")
 
 
-# --- what it costs -------------------------------------------------------------------------------
+# --- queries -------------------------------------------------------------------------------------
 
 
 def _queries(work: Callable[[], Any]) -> int:

@@ -1,6 +1,6 @@
-"""Tests that no code writes metadata rows without the change log, in bulk or one by one.
+"""Tests that no code writes metadata rows without the change log.
 
-``test_changelog_services`` runs the metadata services; here all source code is searched for other writes.
+``test_changelog_services`` runs the metadata services; this module searches the source code for other writes.
 """
 
 import ast
@@ -14,17 +14,17 @@ from elevata.audit.models import Versioned
 from elevata.audit.services.row_seals import sealed_models
 from elevata.bootstrap.places import ROOT
 
-ROOMS = ("metadata", "architecture", "loader", "elevata")
+PACKAGES = ("metadata", "architecture", "loader", "elevata")
 WRITES = {"update", "delete", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"}
 ROWWISE = {"save", "delete"}
-# What is logged: everything that is versioned, people, their tokens, and policies.
+# Logged models: versioned ones, users, their tokens, and policies.
 LOGGED = {model.__name__ for model in apps.get_models() if issubclass(model, Versioned)} | {
     "User",
     "Group",
     "Environment",
     PersonalToken.__name__,
 }
-# Writers of logged rows, each with why it may. Whatever else appears is a way round the log.
+# Modules that may write logged rows, each with the reason. Any other writer bypasses the log.
 MAY = {
     "metadata/services/rows/row_changes.py": "store, store_all, put_aside and remove, which log",
     "elevata/accounts/services/users.py": "logs by record_change; groups are made from the table of roles",
@@ -36,7 +36,7 @@ MAY = {
 }
 
 
-# Logged rows without a seal, each with why.
+# Logged models without a seal, each with the reason.
 UNSEALED = {"Comment": "no decision depends on a comment"}
 
 
@@ -47,8 +47,8 @@ def test_every_logged_model_is_sealed_or_part_of_a_sealed_one() -> None:
 
 
 def sources() -> Iterator[tuple[str, ast.AST]]:
-    for room in ROOMS:
-        for path in sorted((ROOT / room).rglob("*.py")):
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
             if "migrations" not in path.parts and "bootstrap" not in path.parts:
                 yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
 
@@ -79,9 +79,9 @@ def test_rows_are_saved_and_deleted_by_services_only() -> None:
         if {"services", "services.py", "models", "models.py"} & set(Path(path).parts):
             continue
         for call, function in calls(tree):
-            # A form's ``save`` of a service is given things; the ORM's takes these words at most.
-            given = {word.arg for word in call.keywords}
-            bare = not call.args and given <= {"update_fields", "using", "force_insert"}
+            # A service's ``save`` has other arguments; that of the ORM accepts only these keywords.
+            keywords = {word.arg for word in call.keywords}
+            bare = not call.args and keywords <= {"update_fields", "using", "force_insert"}
             if function.attr in ROWWISE and bare and isinstance(function.value, ast.Name):
                 writes.add(f"{path}:{call.lineno} {ast.unparse(function)}")
     assert writes == set()

@@ -38,7 +38,7 @@ def connections_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(module: Any, *arguments: str) -> int:
     """Run a command and return its exit code."""
     name = module.__name__.rpartition(".")[2]
-    # What needs nothing but a file has no checks to be skipped.
+    # Commands that need only a file have no system checks.
     quick = ["--skip-checks"] if module.Command.requires_system_checks else []
     try:
         module.Command().run_from_argv(["manage.py", name, *quick, *arguments])
@@ -57,7 +57,7 @@ def log(transactional_db) -> list[int]:
     return list(ChangeLogEntry.objects.order_by("id").values_list("id", flat=True))
 
 
-def break_it(pk: int) -> None:
+def break_entry(pk: int) -> None:
     with triggers_lifted(), connection.cursor() as cursor:
         cursor.execute("UPDATE audit_changelogentry SET actor = 'mallory' WHERE id = %s", [pk])
 
@@ -74,7 +74,7 @@ def test_an_empty_chain_is_intact(transactional_db) -> None:
 def test_verify_audit_exits_with_1_and_names_the_first_changed_row(
     log: list[int], capsys: pytest.CaptureFixture
 ) -> None:
-    break_it(log[1])
+    break_entry(log[1])
     assert run(verify_audit) == 1
     message = capsys.readouterr().err
     assert message == f"broken after 1 links: change {log[1]} was changed after it was sealed\n"
@@ -83,7 +83,7 @@ def test_verify_audit_exits_with_1_and_names_the_first_changed_row(
 def test_verify_audit_prints_one_json_document_for_a_broken_chain(
     log: list[int], capsys: pytest.CaptureFixture
 ) -> None:
-    break_it(log[0])
+    break_entry(log[0])
     assert run(verify_audit, "--json") == 1
     document = json.loads(capsys.readouterr().out)
     assert document["intact"] is False
@@ -141,7 +141,7 @@ def test_verify_audit_accepts_its_own_json_output_as_an_artifact(
 def test_verify_audit_since_a_checkpoint_ignores_earlier_links(log: list[int], tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint.json"
     checkpoint.write_text(json.dumps({"chain": chain.head().as_json()}))
-    break_it(log[0])
+    break_entry(log[0])
     assert run(verify_audit) == 1
     assert run(verify_audit, "--since", str(checkpoint)) == 0
 
@@ -196,7 +196,7 @@ def test_a_segment_is_removed_by_an_admins_token(
     assert run(verify_audit, "--exports", str(tmp_path)) == 1
 
 
-# --- people --------------------------------------------------------------------------------------
+# --- users ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db
@@ -261,42 +261,42 @@ def test_tokens_are_revoked(capsys: pytest.CaptureFixture) -> None:
     assert json.loads(capsys.readouterr().out) == {"name": "ada", "revoked": 1}
 
 
-# --- for whom a command acts ---------------------------------------------------------------------
+# --- actor of a command --------------------------------------------------------------------------
 
 
-class Asks(ProductCommand):
-    seen: Actor
+class RecordingCommand(ProductCommand):
+    actor: Actor
 
     def run(self, **options: Any) -> None:
-        type(self).seen = current_actor()
+        type(self).actor = current_actor()
 
 
-class Watches(Asks):
+class CommandWithoutUser(RecordingCommand):
     takes_user = False
 
 
-def call_command_as(token: str | None, command: type[Asks] = Asks) -> Actor:
+def call_command_as(token: str | None, command: type[RecordingCommand] = RecordingCommand) -> Actor:
     with pytest.MonkeyPatch.context() as patch:
         if token is None:
             patch.delenv("ELEVATA_TOKEN", raising=False)
         else:
             patch.setenv("ELEVATA_TOKEN", token)
         call_command(command())
-    return command.seen
+    return command.actor
 
 
 @pytest.mark.django_db
 def test_command_without_a_token_acts_as_the_system(django_assert_num_queries) -> None:
     with django_assert_num_queries(0):
-        seen = call_command_as(None)
-    assert (seen.name, seen.kind) == ("system", "system")
+        actor = call_command_as(None)
+    assert (actor.name, actor.kind) == ("system", "system")
 
 
 @pytest.mark.django_db
 def test_command_with_a_token_acts_as_the_user_of_the_token() -> None:
     user = ensure_user(name="ada", roles=["editor"])
-    seen = call_command_as(new_token(user=user)[1])
-    assert (seen.name, seen.kind, seen.user) == ("ada", "token", user)
+    actor = call_command_as(new_token(user=user)[1])
+    assert (actor.name, actor.kind, actor.user) == ("ada", "token", user)
 
 
 @pytest.mark.django_db
@@ -323,15 +323,15 @@ def test_command_refuses_an_expired_token() -> None:
 
 @pytest.mark.django_db
 def test_command_that_takes_no_user_ignores_a_wrong_token() -> None:
-    assert call_command_as("elv_wrong", Watches).kind == "system"
+    assert call_command_as("elv_wrong", CommandWithoutUser).kind == "system"
 
 
 @pytest.mark.django_db
 def test_changes_by_a_command_are_logged_with_the_user_of_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
     user = ensure_user(name="ada", roles=["editor"])
     monkeypatch.setenv("ELEVATA_TOKEN", new_token(user=user)[1])
-    seen = ChangeLogEntry.objects.count()
+    count_before = ChangeLogEntry.objects.count()
     run(import_metadata, str(AIRPORTS))
-    fresh = ChangeLogEntry.objects.order_by("id")[seen:]
+    fresh = ChangeLogEntry.objects.order_by("id")[count_before:]
     assert {(entry.actor, entry.actor_kind, entry.user_id) for entry in fresh} == {("ada", "token", user.pk)}
     assert all(entry.request_id.startswith("command-") for entry in fresh)

@@ -17,13 +17,13 @@ START = Head(4, "a" * 64)
 
 
 def rows(count: int, start: Head = START) -> list[tuple[Link, dict]]:
-    made, head = [], start
+    linked_rows, head = [], start
     for number in range(count):
         content = {"id": number + 1, "actor": "ada", "changes": "{}"}
         link = next_link(head, kind="change", subject=number + 1, digest=sha256_hex(content), sealed_at=AT)
         head = Head(link.sequence, link.hash)
-        made.append((link, content))
-    return made
+        linked_rows.append((link, content))
+    return linked_rows
 
 
 def segment(count: int = 3) -> list[bytes]:
@@ -38,7 +38,7 @@ def selection(linked: list[tuple[Link | None, dict]] | None = None) -> list[byte
     return list(export_lines({"content": SELECTION, "chosen": {}, "chain": Head(9, "b" * 64).as_json()}, chosen))
 
 
-def found(lines: list[bytes]) -> str:
+def problem_of(lines: list[bytes]) -> str:
     """Return the code of the problem in an export."""
     with pytest.raises((Broken, MetadataError)) as refused:
         verify_lines(lines)
@@ -46,7 +46,7 @@ def found(lines: list[bytes]) -> str:
     return raised.problem.code if isinstance(raised, Broken) else raised.code
 
 
-def changed(line: bytes, change: Callable[[dict], None]) -> bytes:
+def with_change(line: bytes, change: Callable[[dict], None]) -> bytes:
     document = json.loads(line)
     change(document)
     return canonical_json(document) + b"\n"
@@ -68,9 +68,9 @@ def test_verified_selection_counts_rows_without_a_link() -> None:
 
 
 @pytest.mark.parametrize("lines", [segment(), selection()], ids=["segment", "selection"])
-def test_an_altered_row_is_found(lines: list[bytes]) -> None:
-    lines[2] = changed(lines[2], lambda row: row["row"].update(actor="mallory"))
-    assert found(lines) == "row_changed"
+def test_verification_detects_an_altered_row(lines: list[bytes]) -> None:
+    lines[2] = with_change(lines[2], lambda row: row["row"].update(actor="mallory"))
+    assert problem_of(lines) == "row_changed"
 
 
 def test_a_row_that_was_altered_with_its_digest_is_found() -> None:
@@ -79,54 +79,54 @@ def test_a_row_that_was_altered_with_its_digest_is_found() -> None:
         document["link"]["digest"] = sha256_hex(document["row"])
 
     lines = segment()
-    lines[2] = changed(lines[2], alter)
-    assert found(lines) == "link_changed"
+    lines[2] = with_change(lines[2], alter)
+    assert problem_of(lines) == "link_changed"
 
 
 def test_verification_detects_a_row_whose_id_differs_from_its_link() -> None:
     lines = segment()
-    lines[1] = changed(lines[1], lambda row: row["row"].update(id=7))
-    assert found(lines) == "row_changed"
+    lines[1] = with_change(lines[1], lambda row: row["row"].update(id=7))
+    assert problem_of(lines) == "row_changed"
 
 
 def test_verification_detects_a_row_deleted_from_a_segment() -> None:
     lines = segment()
-    assert found(lines[:2] + lines[3:]) == "link_missing"
+    assert problem_of(lines[:2] + lines[3:]) == "link_missing"
 
 
 def test_verification_detects_a_row_deleted_from_a_selection() -> None:
     lines = selection()
-    assert found(lines[:1] + lines[2:]) == "row_changed"
+    assert problem_of(lines[:1] + lines[2:]) == "row_changed"
 
 
 def test_verification_detects_a_segment_with_a_changed_head() -> None:
     lines = segment()
-    lines[0] = changed(lines[0], lambda header: header.update(head="c" * 64))
-    assert found(lines) in ("row_changed", "link_missing")
+    lines[0] = with_change(lines[0], lambda header: header.update(head="c" * 64))
+    assert problem_of(lines) in ("row_changed", "link_missing")
 
 
 def test_a_link_beyond_the_head_is_found() -> None:
-    assert found(selection([rows(9)[8]])) == "head_changed"
+    assert problem_of(selection([rows(9)[8]])) == "head_changed"
 
 
 def test_verification_detects_a_truncated_export() -> None:
-    assert found(segment()[:-1]) == "cut_off"
+    assert problem_of(segment()[:-1]) == "cut_off"
 
 
 def test_verification_detects_lines_after_the_end_of_an_export() -> None:
     lines = segment()
-    assert found([*lines, lines[1]]) == "cut_off"
+    assert problem_of([*lines, lines[1]]) == "cut_off"
 
 
 @pytest.mark.parametrize("lines", [[], [b"{}\n"], [b"[]\n"], [b"no\n"], [b'{"format":"audit-export/v2"}\n']])
 def test_verification_refuses_files_that_are_not_exports(lines: list[bytes]) -> None:
-    assert found(lines) == "invalid"
+    assert problem_of(lines) == "invalid"
 
 
 @given(st.data())
-def test_no_byte_can_be_altered_unseen(data: st.DataObject) -> None:
+def test_alteration_of_any_byte_is_detected(data: st.DataObject) -> None:
     whole = b"".join(segment(2))
-    # The last line feed says nothing.
+    # The last line feed has no meaning.
     place = data.draw(st.integers(0, len(whole) - 2))
     other = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[place]))
     altered = whole[:place] + bytes([other]) + whole[place + 1 :]

@@ -1,4 +1,4 @@
-"""Tests of retention: whole segments are exported, then removed, and the chain accepts exactly that."""
+"""Retention: whole segments are exported and then removed, and the chain stays valid."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -60,7 +60,7 @@ def soon() -> Any:
     return timezone.now() + timedelta(minutes=1)
 
 
-def removed(admin: Any, path: Path) -> AuditSegment:
+def remove(admin: Any, path: Path) -> AuditSegment:
     export_segment(path, before=soon())
     with acting_as(admin):
         return prune(path, reason="kept for seven years elsewhere")
@@ -87,7 +87,7 @@ def tamper(statement: str, *values: object) -> None:
 
 def test_chain_is_intact_after_a_segment_is_removed(log: None, admin: Any, tmp_path: Path) -> None:
     head = chain.head()
-    segment = removed(admin, tmp_path / "1.jsonl")
+    segment = remove(admin, tmp_path / "1.jsonl")
     assert (segment.first, segment.last, segment.head, segment.rows) == (1, 4, head.hash, 4)
     assert not ChangeLogEntry.objects.exists()
     assert ChainLink.objects.get(kind="segment").subject_id == segment.pk
@@ -95,21 +95,21 @@ def test_chain_is_intact_after_a_segment_is_removed(log: None, admin: Any, tmp_p
 
 
 def test_removed_segment_has_its_actor_and_reason(log: None, admin: Any, tmp_path: Path) -> None:
-    segment = removed(admin, tmp_path / "1.jsonl")
+    segment = remove(admin, tmp_path / "1.jsonl")
     assert (segment.actor, segment.reason) == ("root", "kept for seven years elsewhere")
 
 
 def test_chain_is_intact_against_an_earlier_head_after_a_removal(log: None, admin: Any, tmp_path: Path) -> None:
     head = chain.head()
     change("fourth")
-    removed(admin, tmp_path / "1.jsonl")
+    remove(admin, tmp_path / "1.jsonl")
     assert verify_chain(against=head).intact
 
 
 def test_second_segment_begins_after_the_first(log: None, admin: Any, tmp_path: Path) -> None:
-    removed(admin, tmp_path / "1.jsonl")
+    remove(admin, tmp_path / "1.jsonl")
     change("fourth")
-    second = removed(admin, tmp_path / "2.jsonl")
+    second = remove(admin, tmp_path / "2.jsonl")
     # Link 5 is the first segment's own row, which stays.
     assert (second.first, second.last, second.rows) == (5, 6, 1)
     assert problem() is None
@@ -121,7 +121,7 @@ def test_segment_contains_only_entries_sealed_before_the_given_time(log: None, t
 
 
 def test_removal_of_a_segment_restores_the_triggers(log: None, admin: Any, tmp_path: Path) -> None:
-    removed(admin, tmp_path / "1.jsonl")
+    remove(admin, tmp_path / "1.jsonl")
     assert triggers()["audit_changelogentry"] == set(trigger_names(connection.vendor))
     change("fourth")
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
@@ -129,11 +129,11 @@ def test_removal_of_a_segment_restores_the_triggers(log: None, admin: Any, tmp_p
 
 
 def test_removal_refuses_to_delete_rows_outside_the_segment(log: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = ChainLink.objects.get(sequence=4).subject_id
+    sealed_entry = ChainLink.objects.get(sequence=4).subject_id
 
     def greedy(*_: object) -> None:
         with connection.cursor() as cursor:
-            cursor.execute("DELETE FROM audit_changelogentry WHERE id = %s", [kept])
+            cursor.execute("DELETE FROM audit_changelogentry WHERE id = %s", [sealed_entry])
 
     monkeypatch.setattr("elevata.audit.append_only.guard", greedy)
     with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
@@ -197,7 +197,7 @@ def test_prune_refuses_a_missing_export(log: None, admin: Any, tmp_path: Path) -
 
 
 def test_the_same_segment_is_not_removed_twice(log: None, admin: Any, tmp_path: Path) -> None:
-    removed(admin, tmp_path / "1.jsonl")
+    remove(admin, tmp_path / "1.jsonl")
     assert refused(admin, tmp_path / "1.jsonl") == "segment_out_of_order"
 
 
@@ -217,13 +217,13 @@ def test_a_segment_with_a_row_missing_is_refused(log: None, admin: Any, tmp_path
     assert ChangeLogEntry.objects.count() == 3
 
 
-@pytest.mark.parametrize("removed", [3, 5])
+@pytest.mark.parametrize("row_count", [3, 5])
 def test_a_removal_of_more_or_fewer_rows_than_the_file_lists_is_refused(
-    log: None, admin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, removed: int
+    log: None, admin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_count: int
 ) -> None:
     export_segment(tmp_path / "1.jsonl", before=soon())
-    monkeypatch.setattr(retention, "remove_linked", lambda *_, **__: removed)
-    message = f"the file lists 4 rows of kind change, but the database has {removed}"
+    monkeypatch.setattr(retention, "remove_linked", lambda *_, **__: row_count)
+    message = f"the file lists 4 rows of kind change, but the database has {row_count}"
     with acting_as(admin), pytest.raises(MetadataError, match=message):
         prune(tmp_path / "1.jsonl", reason="x")
 
@@ -265,7 +265,7 @@ def test_prune_refuses_a_segment_with_an_entry_needed_since_its_export(
 
 @pytest.fixture
 def segment(log: None, admin: Any, tmp_path: Path) -> AuditSegment:
-    return removed(admin, tmp_path / "1.jsonl")
+    return remove(admin, tmp_path / "1.jsonl")
 
 
 def test_an_altered_segment_is_found(segment: AuditSegment) -> None:
@@ -302,7 +302,7 @@ def test_verification_reports_missing_rows_after_their_segment_is_deleted(segmen
 
 def test_verification_detects_a_removed_entry_inserted_again(log: None, admin: Any, tmp_path: Path) -> None:
     entry = ChangeLogEntry.objects.get(subject_key="second")
-    removed(admin, tmp_path / "1.jsonl")
+    remove(admin, tmp_path / "1.jsonl")
     ChangeLogEntry.objects.bulk_create([entry])
     assert problem() == "segment_incomplete"
 

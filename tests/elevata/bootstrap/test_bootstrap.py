@@ -17,47 +17,47 @@ from elevata.bootstrap.places import ROOT
 
 
 class TestStamps:
-    def once(self, folder, inputs, *, results=()):
+    def run_once(self, folder, inputs, *, results=()):
         return stamps.once("x", inputs, lambda: "made", results=results, folder=folder)
 
     def test_stamp_is_readable_by_its_owner_only(self, tmp_path):
         usual = os.umask(0o022)
         try:
-            self.once(tmp_path, "a")
+            self.run_once(tmp_path, "a")
         finally:
             os.umask(usual)
         assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600
 
     def test_a_step_is_done_once(self, tmp_path):
-        assert [self.once(tmp_path, "a"), self.once(tmp_path, "a")] == ["made", "unchanged"]
+        assert [self.run_once(tmp_path, "a"), self.run_once(tmp_path, "a")] == ["made", "unchanged"]
 
     def test_step_is_run_again_for_changed_inputs(self, tmp_path):
-        assert [self.once(tmp_path, "a"), self.once(tmp_path, "b")] == ["made", "made"]
+        assert [self.run_once(tmp_path, "a"), self.run_once(tmp_path, "b")] == ["made", "made"]
 
     def test_step_is_run_again_after_its_result_is_deleted(self, tmp_path):
         result = tmp_path / "result"
         result.touch()
-        assert [self.once(tmp_path, "a", results=[result]) for _ in range(2)] == ["made", "unchanged"]
+        assert [self.run_once(tmp_path, "a", results=[result]) for _ in range(2)] == ["made", "unchanged"]
         result.unlink()
-        assert self.once(tmp_path, "a", results=[result]) == "made"
+        assert self.run_once(tmp_path, "a", results=[result]) == "made"
 
     def test_step_is_run_again_after_a_failure(self, tmp_path):
-        self.once(tmp_path, "a")
+        self.run_once(tmp_path, "a")
         with pytest.raises(Problem):
             stamps.once("x", "b", self.fail, folder=tmp_path)
-        assert self.once(tmp_path, "a") == "made"
+        assert self.run_once(tmp_path, "a") == "made"
 
     @staticmethod
     def fail():
         raise Problem("it broke", "mend it")
 
     def test_the_digest_follows_contents_and_names(self, tmp_path):
-        first, two = tmp_path / "one", tmp_path / "two"
+        first, second = tmp_path / "one", tmp_path / "two"
         first.write_text("x")
-        two.write_text("x")
+        second.write_text("x")
         before = stamps.digest(first, "value")
         assert before == stamps.digest(first, "value")
-        assert before not in {stamps.digest(two, "value"), stamps.digest(first, "other")}
+        assert before not in {stamps.digest(second, "value"), stamps.digest(first, "other")}
         first.write_text("y")
         assert before != stamps.digest(first, "value")
 
@@ -88,7 +88,7 @@ class TestSystemPackages:
 
     @pytest.fixture
     def machine(self, monkeypatch):
-        """Return a function that describes a machine: its package manager, user and known names of packages."""
+        """Return a function that simulates a machine: its package manager, user and available packages."""
         calls = []
 
         def describe(program: str | None, *, user: int, known: tuple[str, ...] = (), sudo: bool = True) -> list:
@@ -246,13 +246,13 @@ class TestJars:
         assert jars.packages({name: "s3a://bucket/in/", "ELEVATA_SPARK_PACKAGES": own}) == [own]
 
     def test_missing_jar_of_a_package_raises_a_problem_and_keeps_the_jars(self, tmp_path, monkeypatch):
-        kept = tmp_path / "jars"
-        kept.mkdir()
-        (kept / "old.jar").touch()
+        jars_folder = tmp_path / "jars"
+        jars_folder.mkdir()
+        (jars_folder / "old.jar").touch()
         monkeypatch.setattr(jars, "run", lambda *_, **__: "")
         with pytest.raises(Problem, match="there is no jar of org.example:thing:1"):
-            jars.fetch(["org.example:thing:1"], kept)
-        assert [path.name for path in kept.iterdir()] == ["old.jar"]
+            jars.fetch(["org.example:thing:1"], jars_folder)
+        assert [path.name for path in jars_folder.iterdir()] == ["old.jar"]
 
     def test_jars_without_their_dependencies_are_a_problem(self, tmp_path, monkeypatch):
         place = "https://maven.example.org/org/example/thing/1/thing-1.pom"
@@ -368,11 +368,11 @@ class TestCommand:
         assert {"object store", "MariaDB", "database drivers", "Kafka broker"} < set(steps)
 
     def test_step_waits_for_earlier_steps_that_run_in_parallel(self):
-        both = threading.Barrier(2, timeout=10)
+        barrier = threading.Barrier(2, timeout=10)
         done = []
 
         def meet() -> str:
-            both.wait()
+            barrier.wait()
             done.append("first")
             return ""
 

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.servers, pytest.mark.takes(second
 RELEASE = "trixie"
 PACKAGES = "ca-certificates,git,make,python3,python3-venv"
 MIRROR = "http://deb.debian.org/debian"
-# Settings by which this machine reaches package registries, given to the new one as they are here.
+# Settings with which this machine reaches package registries, copied to the new one.
 VARIABLES = re.compile(r"(?i)(PIP|NPM_CONFIG|UV)_.*|.*_PROXY|.*(CERT|CA_BUNDLE|CERTS|CAINFO).*")
 FILES = (
     "/etc/resolv.conf",
@@ -31,7 +31,7 @@ FILES = (
     "/root/.npmrc",
     "/root/.m2/settings.xml",
 )
-# Runs a command in the folder as root of a mount namespace of its own, so that no mount outlives it.
+# Runs a command in the folder in a mount namespace of its own, so that all mounts end with it.
 ENTER = (
     'mount --bind /dev "$1/dev" && mount --bind /dev/pts "$1/dev/pts" && mount -t proc proc "$1/proc" && '
     'mount -t sysfs sysfs "$1/sys" && mount -t tmpfs tmpfs "$1/dev/shm" && '
@@ -45,8 +45,8 @@ def machine(tmp_path_factory) -> Iterator[Path]:
     if shutil.which("debootstrap") is None:
         system.install(["debootstrap"], why="the test makes a Debian 13", otherwise="install debootstrap")
     root = tmp_path_factory.mktemp("debian-13")
-    made = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, str(root), mirror()]
-    subprocess.run(made, check=True, env=settings())
+    command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, str(root), mirror()]
+    subprocess.run(command, check=True, env=settings())
     for name in FILES:
         copy(Path(name), root)
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(root / "root" / "elevata")], check=True)

@@ -1,4 +1,4 @@
-"""Comments: authors, mentions, notices, and what they leave alone."""
+"""Comments: authors, mentions and notices, without effects on reports."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -39,7 +39,7 @@ def bob(db) -> User:
     return ensure_user(name="bob", roles=[Role.VIEWER])
 
 
-def commented(user: User, dataset: TargetDataset, text: str = "Looks odd") -> Comment:
+def comment_on(user: User, dataset: TargetDataset, text: str = "Looks odd") -> Comment:
     with acting_as(user):
         return create_comment(subject_kind="dataset", subject_key=dataset.key, text=text)
 
@@ -51,7 +51,7 @@ def unread(user: User) -> list[str]:
 
 def test_a_mentioned_user_gets_a_notice_without_the_text(ada: User, bob: User):
     dataset = TargetDatasetFactory()
-    comment = commented(ada, dataset, "@bob, the value 4711 is wrong")
+    comment = comment_on(ada, dataset, "@bob, the value 4711 is wrong")
     assert unread(bob) == [f"ada mentioned bob in a comment on the dataset {dataset}"]
     assert "4711" not in str(Event.objects.get(kind="comment.mentioned").facts)
     assert comment.mentioned == ["bob"]
@@ -59,33 +59,33 @@ def test_a_mentioned_user_gets_a_notice_without_the_text(ada: User, bob: User):
 
 def test_comment_lists_mentioned_users_without_a_role_as_unnotified(ada: User):
     User.objects.create_user("nora")
-    comment = commented(ada, TargetDatasetFactory(), "@nora and @unknown")
+    comment = comment_on(ada, TargetDatasetFactory(), "@nora and @unknown")
     assert (comment.mentioned, comment.unnotified) == ([], ["nora"])
     assert not Event.objects.filter(kind="comment.mentioned").exists()
 
 
 def test_author_gets_no_notice_of_an_own_mention(ada: User):
-    assert commented(ada, TargetDatasetFactory(), "I, @ada").mentioned == []
+    assert comment_on(ada, TargetDatasetFactory(), "I, @ada").mentioned == []
 
 
 def test_comment_marks_the_mentions_of_its_author_on_the_subject_as_read(ada: User, bob: User):
-    here, there = TargetDatasetFactory(), TargetDatasetFactory()
-    commented(ada, here, "@bob?")
-    commented(ada, there, "@bob?")
-    commented(bob, here, "Done")
-    assert unread(bob) == [f"ada mentioned bob in a comment on the dataset {there}"]
+    first, second = TargetDatasetFactory(), TargetDatasetFactory()
+    comment_on(ada, first, "@bob?")
+    comment_on(ada, second, "@bob?")
+    comment_on(bob, first, "Done")
+    assert unread(bob) == [f"ada mentioned bob in a comment on the dataset {second}"]
 
 
 def test_edited_comment_notifies_only_newly_mentioned_users(ada: User, bob: User):
     carl = ensure_user(name="carl", roles=[Role.VIEWER])
-    comment = commented(ada, TargetDatasetFactory(), "@bob")
+    comment = comment_on(ada, TargetDatasetFactory(), "@bob")
     with acting_as(ada):
         update_comment(comment=comment, expected_version=1, text="@bob and @carl")
     assert (len(unread(bob)), len(unread(carl))) == (1, 1)
 
 
 def test_a_comment_is_deleted_with_its_notices(ada: User, bob: User):
-    comment = commented(ada, TargetDatasetFactory(), "@bob")
+    comment = comment_on(ada, TargetDatasetFactory(), "@bob")
     with acting_as(ada):
         delete_comment(comment=comment, expected_version=1)
     assert unread(bob) == []
@@ -94,15 +94,15 @@ def test_a_comment_is_deleted_with_its_notices(ada: User, bob: User):
 
 def test_answered_comment_refuses_an_edit(ada: User, bob: User):
     dataset = TargetDatasetFactory()
-    comment = commented(ada, dataset)
-    commented(bob, dataset, "Why?")
+    comment = comment_on(ada, dataset)
+    comment_on(bob, dataset, "Why?")
     with acting_as(ada), pytest.raises(MetadataError) as refused:
         update_comment(comment=comment, expected_version=1, text="Never mind")
     assert (refused.value.code, refused.value.status) == ("comment_answered", 409)
 
 
 def test_only_the_author_edits_a_comment(ada: User, bob: User):
-    comment = commented(ada, TargetDatasetFactory())
+    comment = comment_on(ada, TargetDatasetFactory())
     with acting_as(bob), pytest.raises(MetadataError) as refused:
         update_comment(comment=comment, expected_version=1, text="Mine now")
     assert refused.value.code == "not_permitted"
@@ -110,8 +110,8 @@ def test_only_the_author_edits_a_comment(ada: User, bob: User):
 
 def test_an_administrator_deletes_any_comment_and_the_log_does_not_have_its_text(ada: User, bob: User):
     dataset = TargetDatasetFactory()
-    comment = commented(ada, dataset, "the password is hunter2")
-    commented(bob, dataset, "Oh")
+    comment = comment_on(ada, dataset, "the password is hunter2")
+    comment_on(bob, dataset, "Oh")
     with acting_as(ensure_user(name="root", roles=[Role.ADMIN])):
         delete_comment(comment=comment, expected_version=1)
     entries = ChangeLogEntry.objects.filter(subject_kind="comment", subject_key=str(comment.key))
@@ -122,7 +122,7 @@ def test_an_administrator_deletes_any_comment_and_the_log_does_not_have_its_text
 @pytest.mark.parametrize("text", ["", " \n", "x" * 5001, " ".join(f"@user{number}" for number in range(21))])
 def test_comment_refuses_empty_text_long_text_and_too_many_mentions(ada: User, text: str):
     with pytest.raises(MetadataError) as refused:
-        commented(ada, TargetDatasetFactory(), text)
+        comment_on(ada, TargetDatasetFactory(), text)
     assert refused.value.field == "text"
 
 
@@ -132,19 +132,19 @@ def test_comments_that_mention_users_are_limited_per_user_and_hour(
     monkeypatch.setattr("elevata.comments.services.MOST_NOTIFYING", 3)
     robot = create_service_account(name="robot", owner=ada, roles=[Role.EDITOR])
     dataset = TargetDatasetFactory()
-    commented(ada, dataset, "Mentions nobody")
-    commented(robot, dataset, "@bob")
-    edited = commented(ada, dataset, "@bob")
+    comment_on(ada, dataset, "Mentions nobody")
+    comment_on(robot, dataset, "@bob")
+    edited = comment_on(ada, dataset, "@bob")
     with acting_as(ada):
         update_comment(comment=edited, expected_version=1, text="Nobody")
         delete_comment(comment=edited, expected_version=2)
     with pytest.raises(MetadataError, match="you mentioned users in 3 comments within the last hour") as refused:
-        commented(ada, dataset, "@bob")
+        comment_on(ada, dataset, "@bob")
     assert (refused.value.code, refused.value.status, len(unread(bob))) == ("too_many_notices", 429, 1)
-    commented(ada, dataset, "Mentions nobody")
-    commented(bob, dataset, "@ada")
+    comment_on(ada, dataset, "Mentions nobody")
+    comment_on(bob, dataset, "@ada")
     monkeypatch.setattr("elevata.comments.services.WITHIN", timedelta(0))
-    commented(robot, dataset, "@bob")
+    comment_on(robot, dataset, "@bob")
 
 
 @pytest.mark.parametrize("kind", ["dataset", "report", "odd"])
@@ -161,7 +161,7 @@ def test_a_comment_needs_a_user(db):
 
 def test_deleting_a_dataset_deletes_its_comments_notices_and_favourites(ada: User, bob: User):
     dataset = TargetDatasetFactory()
-    commented(ada, dataset, "@bob")
+    comment_on(ada, dataset, "@bob")
     set_favourite(user=bob, subject_kind="dataset", subject_key=dataset.key)
     with acting_as(ada):
         retire_dataset(dataset=dataset, expected_version=dataset.version)

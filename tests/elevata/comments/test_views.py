@@ -21,19 +21,21 @@ def dataset(db) -> TargetDataset:
     return TargetDatasetFactory()
 
 
-def sent(client: Client, dataset: TargetDataset, text: str):
+def send_comment(client: Client, dataset: TargetDataset, text: str):
     return client.post(f"/comments/dataset/{dataset.key}/", {"text": text}, follow=True)
 
 
 def test_dataset_page_shows_the_comment_and_the_number_of_comments(reader: Client, dataset: TargetDataset):
-    page = html_of(sent(reader, dataset, "Where is the\r\nsecond file? https://example.org/x?a=1&b=2"))
+    page = html_of(send_comment(reader, dataset, "Where is the\r\nsecond file? https://example.org/x?a=1&b=2"))
     assert "Where is the<br>second file?" in page
     assert '<a href="https://example.org/x?a=1&amp;b=2" rel="nofollow noopener noreferrer">' in page
     assert "Comments 1" in words(text_of(reader, f"/datasets/{dataset.key}/"))
 
 
 def test_markup_in_a_comment_is_text(reader: Client, dataset: TargetDataset):
-    page = html_of(sent(reader, dataset, '<script>alert(1)</script> http://x.org/"onclick=1 javascript:alert(1)'))
+    page = html_of(
+        send_comment(reader, dataset, '<script>alert(1)</script> http://x.org/"onclick=1 javascript:alert(1)')
+    )
     assert "&lt;script&gt;" in page
     assert 'href="http://x.org/"' in page
     assert 'href="javascript' not in page
@@ -41,7 +43,7 @@ def test_markup_in_a_comment_is_text(reader: Client, dataset: TargetDataset):
 
 def test_comment_page_lists_mentioned_users_without_a_notice(reader: Client, dataset: TargetDataset):
     User.objects.create_user("nora")
-    text = words(html_of(sent(reader, dataset, "@nora look")))
+    text = words(html_of(send_comment(reader, dataset, "@nora look")))
     assert "1 mentioned user got no notice, without permission to read this page: nora." in text
     assert not Notice.objects.exists()
 
@@ -113,9 +115,9 @@ def test_suggestions_list_users_by_the_beginning_of_their_names(reader: Client, 
 
 def test_a_comment_is_created_changed_and_deleted_by_rest(reader: Client, dataset: TargetDataset):
     body = {"subject_kind": "dataset", "subject_key": str(dataset.key), "text": "Hello"}
-    made = reader.post("/api/v1/comments/", body, content_type="application/json")
-    assert made.status_code == 201, made.content
-    address = f"/api/v1/comments/{made.json()['key']}/"
+    response = reader.post("/api/v1/comments/", body, content_type="application/json")
+    assert response.status_code == 201, response.content
+    address = f"/api/v1/comments/{response.json()['key']}/"
     changed = reader.patch(address, {"text": "Hi"}, content_type="application/json")
     assert (changed.json()["text"], changed.json()["version"]) == ("Hi", 2)
     page = reader.get(f"/api/v1/comments/?subject_kind=dataset&subject_key={dataset.key}&author=ada").json()

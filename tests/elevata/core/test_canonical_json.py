@@ -105,10 +105,10 @@ def test_the_order_of_keys_does_not_matter(value: dict, random) -> None:
 
 
 @given(VALUES, VALUES)
-def test_different_values_have_different_bytes(one: object, other: object) -> None:
-    # repr tells True from 1, which == does not.
-    if repr(one) != repr(other) and one != other:
-        assert canonical_json(one) != canonical_json(other)
+def test_different_values_have_different_bytes(first: object, second: object) -> None:
+    # repr distinguishes True from 1, unlike ==.
+    if repr(first) != repr(second) and first != second:
+        assert canonical_json(first) != canonical_json(second)
     assert canonical_json(True) != canonical_json(1)
 
 

@@ -47,8 +47,8 @@ def test_among_an_empty_list_matches_no_row(three: list[SourceDataset]) -> None:
 
 
 def test_thousands_of_keys_are_one_parameter(three: list[SourceDataset]) -> None:
-    with CaptureQueriesContext(connection) as asked:
+    with CaptureQueriesContext(connection) as queries:
         assert names(key__among=[*(uuid4() for _ in range(5000)), three[1].key]) == {"b"}
-    (query,) = asked.captured_queries
+    (query,) = queries.captured_queries
     assert query["sql"].count("SELECT") <= 2
     assert ", '" not in query["sql"].partition("WHERE")[2]

@@ -11,7 +11,7 @@ import pytest
 from elevata.core.data_folder import make_private
 
 ROOT = Path(__file__).parents[3]
-# Everything that the processes write into a data folder but the warehouse (tests/loader/test_private_files_spark.py).
+# Writes all files of a data folder except the warehouse (see tests/loader/test_private_files_spark.py).
 WRITING = """
 
 from pathlib import Path
@@ -47,12 +47,12 @@ def open_to_others(folder: Path) -> dict[str, str]:
 
 def run(code: str, folder: Path) -> str:
     inherited = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "CELERY_BROKER_URL")}
-    given = {"DJANGO_SETTINGS_MODULE": "elevata.settings", "ELEVATA_DATA_DIR": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=inherited | given, umask=0o022, capture_output=True, text=True
+    variables = {"DJANGO_SETTINGS_MODULE": "elevata.settings", "ELEVATA_DATA_DIR": str(folder)}
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=inherited | variables, umask=0o022, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
+    assert result.returncode == 0, result.stderr
+    return result.stdout + result.stderr
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Java properties are read as Spark reads its settings files."""
+"""Java properties, parsed as Spark parses its settings files."""
 
 import pytest
 

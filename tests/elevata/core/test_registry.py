@@ -1,4 +1,4 @@
-"""Registry of what an app needs of the apps above it."""
+"""Registry for dependencies of an app on apps of higher layers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Updates of jobs go through ``Job`` alone: through a model that extends it, they are no compare-and-set."""
+"""Updates of jobs, which are a compare-and-set only through ``Job`` itself."""
 
 import ast
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Heartbeats after the clock was set, or the machine slept: no living work is lost, and dead work is noticed."""
+"""Heartbeats after a changed clock or a suspended machine: running work is kept, dead work is found."""
 
 from datetime import timedelta
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ ELSEWHERE = "another-machine:1"
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Clocks of the process that notices outages; the clock of the database server is right."""
+    """Return the settable clocks of the process; the clock of the database server stays correct."""
     now = SimpleNamespace(wall=1_000_000.0, steady=500.0)
     started, began = timezone.now(), now.steady
     fake = SimpleNamespace(time=lambda: now.wall, monotonic=lambda: now.steady)
@@ -65,7 +65,7 @@ def test_a_clock_that_is_adjusted_slowly_is_no_outage(clock):
 @pytest.mark.django_db
 @pytest.mark.parametrize("hours", [1, -1])
 def test_worker_with_another_clock_neither_takes_nor_loses_the_work_of_other_workers(monkeypatch, hours):
-    """The clock of the database server counts, in heartbeats and in their age."""
+    """Check that heartbeats and their age use the clock of the database server."""
     theirs = LoadRunFactory(
         status="running", heartbeat_at=timezone.now(), claimed_by=ELSEWHERE, attempt=1, finished_at=None
     )
@@ -100,7 +100,7 @@ def work_in_future() -> LoadRun:
     return run
 
 
-def takes_lease() -> bool:
+def can_take_lease() -> bool:
     try:
         take_leases(environment=current_environment(), dataset_keys=KEYS, holder=Holder("execution", 8, 1))
     except Refused:
@@ -111,9 +111,9 @@ def takes_lease() -> bool:
 @pytest.mark.django_db
 def test_work_that_died_before_the_clock_was_set_back_is_lost_and_its_datasets_are_free(clock):
     run = work_in_future()
-    assert (mark_lost(), takes_lease()) == ([], False)
+    assert (mark_lost(), can_take_lease()) == ([], False)
     clock.wall, clock.steady = clock.wall + 31, clock.steady + 31
-    assert ([job.pk for job in mark_lost()], takes_lease()) == ([run.pk], True)
+    assert ([job.pk for job in mark_lost()], can_take_lease()) == ([run.pk], True)
     assert LoadRun.objects.get().error["code"] == "WORKER_LOST"
 
 
@@ -124,7 +124,7 @@ def test_worker_whose_clock_is_ahead_keeps_its_work_and_leases_while_it_sends_he
         beat = timezone.now() + FUTURE + timedelta(seconds=seconds)
         LoadRun.objects.filter(pk=run.pk).update(heartbeat_at=beat)
         Lease.objects.update(heartbeat_at=beat)
-        assert (mark_lost(), takes_lease()) == ([], False)
+        assert (mark_lost(), can_take_lease()) == ([], False)
         clock.wall, clock.steady = clock.wall + 20, clock.steady + 20
 
 

@@ -1,4 +1,4 @@
-"""The state machine of jobs as a table."""
+"""State machine of jobs as a table."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Columns of lists: shown, hidden, and in the file."""
+"""Columns of lists: shown, hidden, and in the CSV file."""
 
 import pytest
 
@@ -13,7 +13,7 @@ COLUMNS = (
 
 
 @pytest.mark.parametrize(
-    ("chosen", "shown"),
+    ("chosen", "visible"),
     [
         (None, ["Name", "Layer", "Rows"]),
         (["Owner", "Rows"], ["Name", "Rows", "Owner"]),
@@ -21,8 +21,8 @@ COLUMNS = (
         (["Former"], ["Name"]),
     ],
 )
-def test_the_first_column_and_the_chosen_ones_are_shown(chosen: list[str] | None, shown: list[str]):
-    assert shown_labels(COLUMNS, chosen) == shown
+def test_the_first_column_and_the_chosen_ones_are_shown(chosen: list[str] | None, visible: list[str]):
+    assert shown_labels(COLUMNS, chosen) == visible
 
 
 def test_the_file_has_all_columns_unless_some_are_chosen():

@@ -32,13 +32,13 @@ pytestmark = pytest.mark.django_db
 LIST = "dataset_list"
 
 
-def saved(client: Client, name: str = "raw tables", query: str = "layer=raw&page=3", **more: Any) -> Any:
-    data = {"route": LIST, "name": name, "query": query, "back": "/datasets/?layer=raw"} | more
+def post_filter(client: Client, name: str = "raw tables", query: str = "layer=raw&page=3", **fields: Any) -> Any:
+    data = {"route": LIST, "name": name, "query": query, "back": "/datasets/?layer=raw"} | fields
     return client.post("/lists/filters/", data, follow=True)
 
 
-def chosen(client: Client, *labels: str, **more: Any) -> Any:
-    data = {"route": LIST, "columns": list(labels), "back": "/datasets/"} | more
+def choose_columns(client: Client, *labels: str, **fields: Any) -> Any:
+    data = {"route": LIST, "columns": list(labels), "back": "/datasets/"} | fields
     return client.post("/lists/columns/", data, follow=True)
 
 
@@ -46,21 +46,21 @@ def chosen(client: Client, *labels: str, **more: Any) -> Any:
 
 
 def test_saved_filter_omits_the_page_number_and_is_listed_by_name(reader: Client):
-    page = html_of(saved(reader))
+    page = html_of(post_filter(reader))
     assert "The filter raw tables is saved." in words(page)
     assert 'href="/datasets/?layer=raw"' in page
     assert SavedFilter.objects.get().query == "layer=raw"
 
 
 def test_filter_saved_under_an_existing_name_replaces_the_former(reader: Client):
-    saved(reader)
-    saved(reader, query="layer=stage&ordering=-name")
+    post_filter(reader)
+    post_filter(reader, query="layer=stage&ordering=-name")
     assert SavedFilter.objects.get().query == "layer=stage&ordering=-name"
 
 
 def test_a_shared_filter_is_offered_to_others_and_deleted_by_its_owner_only(reader: Client, operator: Client):
-    saved(operator, name="own", query="layer=stage")
-    saved(operator, shared="on")
+    post_filter(operator, name="own", query="layer=stage")
+    post_filter(operator, shared="on")
     page = text_of(reader, "/datasets/")
     assert "raw tables" in page
     assert "layer=stage" not in page
@@ -71,7 +71,7 @@ def test_a_shared_filter_is_offered_to_others_and_deleted_by_its_owner_only(read
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("fields", "field"),
     [
         ({"name": " "}, "name"),
         ({"query": "page=2&odd=1&layer="}, "query"),
@@ -79,9 +79,9 @@ def test_a_shared_filter_is_offered_to_others_and_deleted_by_its_owner_only(read
         ({"name": "x" * 61}, "name"),
     ],
 )
-def test_invalid_filter_is_refused_with_its_field(person: User, given: dict[str, str], field: str):
+def test_invalid_filter_is_refused_with_its_field(person: User, fields: dict[str, str], field: str):
     with pytest.raises(MetadataError) as refused:
-        save_filter(**({"owner": person, "route": LIST, "name": "raw", "query": "layer=raw"} | given))
+        save_filter(**({"owner": person, "route": LIST, "name": "raw", "query": "layer=raw"} | fields))
     assert refused.value.field == field
 
 
@@ -92,7 +92,7 @@ def test_saved_filter_redirects_only_to_a_path_of_this_host(reader: Client, back
 
 
 def test_filter_without_a_name_shows_an_error_with_the_field(reader: Client):
-    assert "Nothing was saved. Name: This field is required." in words(html_of(saved(reader, name="")))
+    assert "Nothing was saved. Name: This field is required." in words(html_of(post_filter(reader, name="")))
 
 
 def test_a_shared_filter_of_a_list_that_a_user_may_not_open_is_not_offered(reader: Client, starter: User):
@@ -119,8 +119,8 @@ def test_filtered_lists_include_the_main_lists():
 
 @pytest.mark.parametrize("role", ["reader", "editor"])
 def test_chosen_columns_are_shown(role: str, request: pytest.FixtureRequest, airport: TargetDataset):
-    """For an editor, the table is inside the form of the bulk actions."""
-    page = html_of(chosen(request.getfixturevalue(role), "Layer", "Owner"))
+    """Check the columns as an editor, for whom the table is inside the form of bulk actions."""
+    page = html_of(choose_columns(request.getfixturevalue(role), "Layer", "Owner"))
     assert ("data-selection" in page) == (role == "editor")
     table = page.partition('id="rows"')[2]
     heads = [words(head) for head in re.findall(r"<th\b[^>]*>(.*?)</th>", table, re.DOTALL)]
@@ -129,20 +129,20 @@ def test_chosen_columns_are_shown(role: str, request: pytest.FixtureRequest, air
 
 
 def test_the_file_has_the_chosen_columns(reader: Client, airport: TargetDataset):
-    chosen(reader, "Layer", "Owner")
+    choose_columns(reader, "Layer", "Owner")
     answer = reader.get("/datasets/?format=csv")
     (head, *_) = csv.reader(io.StringIO(b"".join(answer.streaming_content).decode(), newline=""))
     assert head == ["dataset", "layer", "owner"]
 
 
 def test_columns_are_reset(reader: Client):
-    chosen(reader, "Layer")
-    chosen(reader, reset="on")
+    choose_columns(reader, "Layer")
+    choose_columns(reader, reset="on")
     assert not ChosenColumns.objects.exists()
 
 
 def test_a_column_that_the_list_does_not_have_is_refused(reader: Client):
-    assert "There is no column Odd" in words(html_of(chosen(reader, "Odd")))
+    assert "There is no column Odd" in words(html_of(choose_columns(reader, "Odd")))
     assert not ChosenColumns.objects.exists()
 
 
@@ -150,7 +150,7 @@ def test_a_column_that_the_list_does_not_have_is_refused(reader: Client):
     "route", ["dataset_list", "schema_list", "source_list", "report_list", "execution_list", "run_list"]
 )
 def test_declared_columns_are_those_of_the_table(route: str, request: pytest.FixtureRequest):
-    """Heads come from the declaration, so that a row must have its cells in the same order."""
+    """Check the order of cells, because headings come from the declaration."""
     if route in ("report_list", "execution_list"):
         world: World = request.getfixturevalue("world")
         client = signed_in(world.author)
@@ -163,7 +163,7 @@ def test_declared_columns_are_those_of_the_table(route: str, request: pytest.Fix
     table = text_of(client, reverse(route)).partition('id="rows"')[2]
     heads = re.findall(r"<th\b[^>]*>(.*?)</th>", table.partition("</thead>")[0], re.DOTALL)
     labels = [words(head) for head in heads]
-    # Buttons of a row are in a further, last column.
+    # A last column has the buttons of a row.
     assert labels[: len(every)] == every
     assert labels[len(every) :] in ([], ["What to do"])
     row = table.partition("<tbody>")[2].partition("</tr>")[0]
@@ -175,13 +175,13 @@ def test_declared_columns_are_those_of_the_table(route: str, request: pytest.Fix
 # --- favourites --------------------------------------------------------------------------------
 
 
-def marked(client: Client, dataset: TargetDataset, **more: str) -> Any:
+def mark_favourite(client: Client, dataset: TargetDataset, **fields: str) -> Any:
     data = {"subject_kind": "dataset", "subject_key": str(dataset.key), "back": f"/datasets/{dataset.key}/"}
-    return client.post("/favourites/", data | more, follow=True)
+    return client.post("/favourites/", data | fields, follow=True)
 
 
 def test_favourite_dataset_is_filtered_and_shown_on_the_home_page(reader: Client, airport: TargetDataset):
-    assert 'aria-pressed="true"' in html_of(marked(reader, airport, on="on"))
+    assert 'aria-pressed="true"' in html_of(mark_favourite(reader, airport, on="on"))
     page = text_of(reader, "/datasets/?favourite=true").partition('id="rows"')[2]
     assert re.findall(r"rawcore\.\w+(?=</a>)", page) == ["rawcore.rc_air_airport"]
     assert "Favourites Datasets Reports rawcore.rc_air_airport" in words(text_of(reader, "/"))
@@ -189,22 +189,22 @@ def test_favourite_dataset_is_filtered_and_shown_on_the_home_page(reader: Client
 
 def test_the_home_page_has_the_last_marked_favourite_first(reader: Client, airport: TargetDataset):
     other = TargetDatasetFactory()
-    marked(reader, other, on="on")
-    marked(reader, airport, on="on")
+    mark_favourite(reader, other, on="on")
+    mark_favourite(reader, airport, on="on")
     other.save()
     names = [name for _, name in favourites(User.objects.get(pk=reader.session["_auth_user_id"]))]
     assert names == [str(airport), str(other)]
 
 
 def test_a_favourite_is_removed(reader: Client, airport: TargetDataset):
-    marked(reader, airport, on="on")
-    marked(reader, airport)
+    mark_favourite(reader, airport, on="on")
+    mark_favourite(reader, airport)
     assert not Favourite.objects.exists()
     assert "Favourites" not in words(text_of(reader, "/"))
 
 
 def test_favourites_are_the_users_own(reader: Client, operator: Client, airport: TargetDataset):
-    marked(operator, airport, on="on")
+    mark_favourite(operator, airport, on="on")
     assert "rc_air_airport" not in text_of(reader, "/datasets/?favourite=true").partition('id="rows"')[2]
 
 
@@ -245,16 +245,16 @@ def test_comment_on_a_source_is_refused(reader: Client):
 
 def test_filters_are_saved_and_deleted_by_rest(reader: Client):
     body = {"route": LIST, "name": "raw", "query": "layer=raw", "shared": True}
-    made = reader.post("/api/v1/saved-filters/", body, content_type="application/json")
-    assert made.status_code == 201, made.content
-    address = f"/api/v1/saved-filters/{made.json()['key']}/"
+    response = reader.post("/api/v1/saved-filters/", body, content_type="application/json")
+    assert response.status_code == 201, response.content
+    address = f"/api/v1/saved-filters/{response.json()['key']}/"
     assert reader.get("/api/v1/saved-filters/?route=dataset_list").json()["count"] == 1
     assert reader.delete(address).status_code == 204
 
 
 def test_favourites_are_marked_and_removed_by_rest(reader: Client, airport: TargetDataset):
     body = {"subject_kind": "dataset", "subject_key": str(airport.key)}
-    made = reader.post("/api/v1/favourites/", body, content_type="application/json")
-    assert made.status_code == 201, made.content
+    response = reader.post("/api/v1/favourites/", body, content_type="application/json")
+    assert response.status_code == 201, response.content
     assert reader.get("/api/v1/datasets/?favourite=true").json()["count"] == 1
-    assert reader.delete(f"/api/v1/favourites/{made.json()['id']}/").status_code == 204
+    assert reader.delete(f"/api/v1/favourites/{response.json()['id']}/").status_code == 204

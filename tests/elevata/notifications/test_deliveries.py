@@ -42,20 +42,20 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 def posted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[str, bytes, dict[str, str]]]]:
     """Return a function that sets the receiver's answers and returns the requests sent."""
 
-    def answers(*given: Any) -> list[tuple[str, bytes, dict[str, str]]]:
-        sent, left = [], list(given)
+    def answer_with(*responses: Any) -> list[tuple[str, bytes, dict[str, str]]]:
+        requests, remaining = [], list(responses)
 
         def post(url: str, body: bytes, headers: dict[str, str], **_: Any) -> Answer:
-            sent.append((url, body, headers))
-            answer = left.pop(0) if len(left) > 1 else left[0]
+            requests.append((url, body, headers))
+            answer = remaining.pop(0) if len(remaining) > 1 else remaining[0]
             if isinstance(answer, Exception):
                 raise answer
             return answer
 
         monkeypatch.setattr(deliveries, "post", post)
-        return sent
+        return requests
 
-    return answers
+    return answer_with
 
 
 def test_a_request_is_signed_over_id_time_and_body(posted: Callable):
@@ -160,9 +160,9 @@ def test_a_secret_is_in_no_row_and_no_line_of_the_log(posted: Callable, caplog: 
     DeliveryFactory()
     caplog.set_level("DEBUG")
     send_due()
-    kept = str(list(Event.objects.values())) + str(list(Delivery.objects.values()))
-    kept += str(list(DeliveryAttempt.objects.values()))
-    assert SECRET not in kept
+    rows = str(list(Event.objects.values())) + str(list(Delivery.objects.values()))
+    rows += str(list(DeliveryAttempt.objects.values()))
+    assert SECRET not in rows
     assert SECRET not in "".join(record.getMessage() for record in caplog.records)
 
 
@@ -186,7 +186,7 @@ def test_mail_delivery_fails_if_email_is_disabled(settings):
     assert Delivery.objects.get().status == "failed"
 
 
-def test_the_sweeper_wakes_a_worker_for_what_is_due(monkeypatch: pytest.MonkeyPatch):
+def test_sweep_wakes_a_worker_for_due_deliveries(monkeypatch: pytest.MonkeyPatch):
     woken: list[int] = []
     monkeypatch.setattr(submission, "_send", lambda _, pk: woken.append(pk) or "")
     first = DeliveryFactory()
@@ -196,7 +196,7 @@ def test_the_sweeper_wakes_a_worker_for_what_is_due(monkeypatch: pytest.MonkeyPa
     assert woken == [first.pk]
 
 
-# --- who is told of loads ------------------------------------------------------------------------
+# --- notices of loads ----------------------------------------------------------------------------
 
 
 @pytest.fixture

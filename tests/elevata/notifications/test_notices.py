@@ -27,34 +27,40 @@ from tests.factories import DeliveryFactory, EventFactory, NoticeFactory, Webhoo
 pytestmark = pytest.mark.django_db
 
 
-def somebody(name: str, **fields: Any) -> User:
+def create_user(name: str, **fields: Any) -> User:
     user = User.objects.create_user(name, **fields)
     user.groups.add(Group.objects.get(name="viewer"))
     return user
 
 
-def told(*people: User, kind: Kind = Kind.LOAD_FAILED, **fields: Any) -> Event:
-    given = {"subject_kind": "load run", "subject_key": "r1", "subject_name": "r1", "title": "It failed", "link": "/x/"}
+def notify(*people: User, kind: Kind = Kind.LOAD_FAILED, **changes: Any) -> Event:
+    fields = {
+        "subject_kind": "load run",
+        "subject_key": "r1",
+        "subject_name": "r1",
+        "title": "It failed",
+        "link": "/x/",
+    }
     with transaction.atomic():
-        return services.tell(event=kind, users=people, **(given | fields))
+        return services.tell(event=kind, users=people, **(fields | changes))
 
 
-# --- telling -----------------------------------------------------------------------------------
+# --- events ------------------------------------------------------------------------------------
 
 
 def test_event_creates_one_notice_for_each_user():
-    ada, bob = somebody("ada"), somebody("bob")
-    told(ada, bob, ada)
+    ada, bob = create_user("ada"), create_user("bob")
+    notify(ada, bob, ada)
     assert sorted(Notice.objects.values_list("user__username", flat=True)) == ["ada", "bob"]
 
 
 def test_inactive_users_get_no_notice():
-    told(somebody("gone", is_active=False), None)
+    notify(create_user("gone", is_active=False), None)
     assert not Notice.objects.exists()
 
 
 def test_users_without_a_role_get_no_notice_and_no_delivery():
-    told(User.objects.create_user("nora", email="nora@example.org"))
+    notify(User.objects.create_user("nora", email="nora@example.org"))
     assert not Notice.objects.exists()
     assert not Delivery.objects.exists()
 
@@ -63,15 +69,15 @@ def test_event_creates_one_delivery_for_each_active_webhook_that_lists_it():
     wanted = WebhookFactory(events=["load.failed"])
     WebhookFactory(events=["report.waiting"])
     WebhookFactory(events=["load.failed"], active=False)
-    told()
+    notify()
     assert [delivery.webhook for delivery in Delivery.objects.all()] == [wanted]
 
 
 def test_rolled_back_event_leaves_no_notice_and_no_delivery():
-    ada = somebody("ada")
+    ada = create_user("ada")
     WebhookFactory()
     with transaction.atomic():
-        told(ada)
+        notify(ada)
         transaction.set_rollback(True)
     assert (Event.objects.count(), Notice.objects.count(), Delivery.objects.count()) == (0, 0, 0)
 
@@ -89,45 +95,45 @@ def test_worker_is_woken_after_the_event_is_committed(django_capture_on_commit_c
     monkeypatch.setattr("elevata.notifications.services.wake", woken.append)
     WebhookFactory()
     with django_capture_on_commit_callbacks(execute=True):
-        told()
+        notify()
         assert woken == []
     assert woken == [Delivery.objects.get().pk]
 
 
 def test_mail_delivery_is_not_created_if_email_is_disabled(settings):
     settings.EMAIL_ENABLED = False
-    ada = somebody("ada", email="ada@example.org")
+    ada = create_user("ada", email="ada@example.org")
     services.choose_events(user=ada, listed=[], emailed=["load.failed"])
-    told(ada)
+    notify(ada)
     assert not Delivery.objects.exists()
 
 
 def test_mail_delivery_is_created_only_for_users_who_chose_the_event(settings):
     settings.EMAIL_ENABLED = True
-    ada, bob = somebody("ada", email="ada@example.org"), somebody("bob", email="bob@example.org")
+    ada, bob = create_user("ada", email="ada@example.org"), create_user("bob", email="bob@example.org")
     services.choose_events(user=ada, listed=["load.failed"], emailed=["load.failed"])
-    told(ada, bob)
+    notify(ada, bob)
     assert [delivery.user for delivery in Delivery.objects.all()] == [ada]
 
 
 def test_user_without_an_address_gets_no_mail_delivery(settings):
     settings.EMAIL_ENABLED = True
-    ada = somebody("ada")
+    ada = create_user("ada")
     services.choose_events(user=ada, listed=[], emailed=["load.failed"])
-    told(ada)
+    notify(ada)
     assert not Delivery.objects.exists()
 
 
 def test_event_that_a_user_did_not_choose_creates_no_notice():
-    ada = somebody("ada")
+    ada = create_user("ada")
     services.choose_events(user=ada, listed=["report.waiting"], emailed=[])
-    told(ada)
+    notify(ada)
     assert not Notice.objects.exists()
 
 
 def test_an_event_that_cannot_be_chosen_is_refused():
     with pytest.raises(MetadataError) as refused:
-        services.choose_events(user=somebody("ada"), listed=["webhook.test"], emailed=[])
+        services.choose_events(user=create_user("ada"), listed=["webhook.test"], emailed=[])
     assert (refused.value.code, refused.value.field) == ("unknown_event", "listed")
 
 
@@ -139,56 +145,56 @@ def earlier(event: Event, **ago: int) -> None:
 
 
 def test_events_of_one_kind_about_one_thing_are_one_group():
-    first = told(somebody("ada"))
+    first = notify(create_user("ada"))
     earlier(first, days=3)
-    assert told().group == first.group == first.event_id
+    assert notify().group == first.group == first.event_id
 
 
 def test_events_of_one_kind_within_minutes_are_one_group():
-    first = told()
-    assert told(subject_key="r2").group == first.group
+    first = notify()
+    assert notify(subject_key="r2").group == first.group
 
 
 def test_group_excludes_other_subjects_after_ten_minutes():
-    first = told()
+    first = notify()
     earlier(first, minutes=11)
-    second = told(subject_key="r2")
+    second = notify(subject_key="r2")
     assert second.group != first.group
     earlier(second, minutes=11)
-    assert told(subject_key="r3").group == Event.objects.latest("pk").event_id
+    assert notify(subject_key="r3").group == Event.objects.latest("pk").event_id
 
 
 def test_group_with_several_subjects_excludes_further_events_after_ten_minutes():
-    first = told()
-    told(subject_key="r2")
+    first = notify()
+    notify(subject_key="r2")
     Event.objects.update(at=timezone.now() - timedelta(minutes=11))
-    assert told().group != first.group
+    assert notify().group != first.group
 
 
 @pytest.mark.parametrize("other", [{"kind": Kind.DRIFT_FOUND}, {"environment": "prod"}])
 def test_another_kind_or_environment_is_another_group(other: dict[str, Any]):
-    assert told().group != told(**other).group
+    assert notify().group != notify(**other).group
 
 
 def test_groups_are_counted_as_one_and_read_as_one():
-    ada = somebody("ada")
-    told(ada)
-    group = told(ada, subject_key="r2").group
-    told(ada, kind=Kind.DRIFT_FOUND)
+    ada = create_user("ada")
+    notify(ada)
+    group = notify(ada, subject_key="r2").group
+    notify(ada, kind=Kind.DRIFT_FOUND)
     assert unread_count(ada) == 2
     assert services.mark_read(user=ada, group=group) == 2
     assert unread_count(ada) == 1
 
 
 def test_a_title_is_one_line():
-    assert told(title="It failed:\n\n  twice").title == "It failed: twice"
+    assert notify(title="It failed:\n\n  twice").title == "It failed: twice"
 
 
 # --- reading -----------------------------------------------------------------------------------
 
 
 def test_marking_a_notice_as_read_keeps_other_notices_unread():
-    ada = somebody("ada")
+    ada = create_user("ada")
     first, second = NoticeFactory(user=ada), NoticeFactory(user=ada)
     assert services.mark_read(user=ada, notice=first) == 1
     second.refresh_from_db()
@@ -196,14 +202,14 @@ def test_marking_a_notice_as_read_keeps_other_notices_unread():
 
 
 def test_notices_of_other_users_are_not_marked_as_read():
-    notice = NoticeFactory(user=somebody("ada"))
-    assert services.mark_read(user=somebody("eve"), notice=notice) == 0
+    notice = NoticeFactory(user=create_user("ada"))
+    assert services.mark_read(user=create_user("eve"), notice=notice) == 0
     notice.refresh_from_db()
     assert notice.read_at is None
 
 
 def test_marking_a_read_notice_keeps_its_first_time():
-    ada = somebody("ada")
+    ada = create_user("ada")
     notice = NoticeFactory(user=ada, read_at=timezone.now() - timedelta(days=1))
     assert services.mark_read(user=ada) == 0
     assert Notice.objects.get().read_at == notice.read_at
@@ -218,29 +224,29 @@ def test_old_events_are_deleted_unless_a_delivery_is_queued():
     assert old not in Event.objects.all()
 
 
-# --- the life of a delivery ----------------------------------------------------------------------
+# --- states of a delivery ------------------------------------------------------------------------
 
 
-def claimed() -> Attempt | None:
+def claim_next() -> Attempt | None:
     job = next_work(lane=MESSAGES)
     return claim(job_pk=job.pk, worker="test") if job is not None else None
 
 
 def end(outcome: Outcome) -> bool:
-    return end_attempt(claimed(), outcome)
+    return end_attempt(claim_next(), outcome)
 
 
-def fall_silent() -> None:
-    """Let the worker of every delivery in progress fall silent."""
+def lose_workers() -> None:
+    """Mark all deliveries in progress as lost after an old heartbeat."""
     Job.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
     mark_lost()
 
 
 def test_claimed_delivery_cannot_be_claimed_again():
-    made = DeliveryFactory()
-    assert claimed() == Attempt(made.pk, 1)
-    assert claimed() is None
-    assert claim(job_pk=made.pk, worker="another") is None
+    delivery = DeliveryFactory()
+    assert claim_next() == Attempt(delivery.pk, 1)
+    assert claim_next() is None
+    assert claim(job_pk=delivery.pk, worker="another") is None
 
 
 def test_sent_delivery_succeeds_and_stores_the_answer():
@@ -257,7 +263,7 @@ def test_failed_delivery_waits_before_its_next_attempt():
     delivery = Delivery.objects.get()
     assert delivery.status == "queued"
     assert timedelta(seconds=15) < delivery.not_before - timezone.now() < timedelta(seconds=45)
-    assert claimed() is None
+    assert claim_next() is None
     assert claim(job_pk=delivery.pk, worker="test") is None
 
 
@@ -276,28 +282,28 @@ def test_delivery_with_a_final_error_is_not_retried():
 
 def test_delivery_of_a_lost_worker_is_queued_again():
     delivery = DeliveryFactory()
-    claimed()
-    fall_silent()
+    claim_next()
+    lose_workers()
     assert Delivery.objects.get().status == "queued"
     assert "sent its last heartbeat at" in delivery.attempts.get().error
     Job.objects.update(not_before=timezone.now())
-    assert claimed().number == 2
+    assert claim_next().number == 2
 
 
 def test_delivery_fails_if_its_worker_is_lost_in_the_last_attempt():
     DeliveryFactory(attempt=MAX_ATTEMPTS - 1)
-    claimed()
-    fall_silent()
+    claim_next()
+    lose_workers()
     assert Delivery.objects.get().status == "failed"
 
 
 def test_outcome_of_a_lost_worker_is_ignored():
     DeliveryFactory()
-    slow = claimed()
-    fall_silent()
+    slow = claim_next()
+    lose_workers()
     DeliveryAttempt.objects.all().delete()
     Job.objects.update(not_before=timezone.now())
-    claimed()
+    claim_next()
     assert not end_attempt(slow, Outcome(200, 1))
     assert not DeliveryAttempt.objects.exists()
     assert Delivery.objects.get().status == "running"
@@ -315,7 +321,7 @@ def test_an_answer_is_kept_up_to_a_bound_and_without_nul():
 def test_a_replay_sends_the_same_event_again_with_all_its_tries(status: str):
     delivery = DeliveryFactory(status=status, attempt=MAX_ATTEMPTS)
     deliveries.replay(delivery=delivery)
-    assert claimed() == Attempt(delivery.pk, MAX_ATTEMPTS + 1)
+    assert claim_next() == Attempt(delivery.pk, MAX_ATTEMPTS + 1)
     again = Delivery.objects.get()
     assert (again.event, again.max_attempts) == (delivery.event, 2 * MAX_ATTEMPTS)
 

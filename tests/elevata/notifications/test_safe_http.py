@@ -70,22 +70,22 @@ def receiver(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[Recei
 @pytest.fixture
 def resolves(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Return a function that sets the addresses of successive name lookups and returns the names looked up."""
-    asked: list[str] = []
+    names: list[str] = []
 
-    def lead(*answers: list[str]) -> list[str]:
-        left = list(answers)
+    def resolve_to(*answers: list[str]) -> list[str]:
+        remaining = list(answers)
 
         def getaddrinfo(host: str, port: int, *_: object, **__: object) -> list:
             if host[0].isdigit():
                 return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
-            asked.append(host)
-            addresses = left.pop(0) if len(left) > 1 else left[0]
+            names.append(host)
+            addresses = remaining.pop(0) if len(remaining) > 1 else remaining[0]
             return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
 
         monkeypatch.setattr(safe_http.socket, "getaddrinfo", getaddrinfo)
-        return asked
+        return names
 
-    return lead
+    return resolve_to
 
 
 def test_post_sends_body_and_headers_to_the_url(resolves: Callable):
@@ -124,7 +124,7 @@ def test_host_name_with_public_and_private_addresses_is_refused(resolves: Callab
 
 @pytest.fixture
 def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Resolver that blocks until released and then does not know the name."""
+    """Yield an event that releases a blocking resolver, which then raises an error."""
     speak = threading.Event()
 
     def getaddrinfo(host: str, *_: object, **__: object) -> list:
@@ -172,10 +172,10 @@ def test_name_resolution_resumes_after_the_resolver_answers(mute: threading.Even
 
 
 def test_host_name_is_resolved_once_for_check_and_connection(resolves: Callable):
-    asked = resolves(["127.0.0.1"], ["127.0.0.2"])
+    names = resolves(["127.0.0.1"], ["127.0.0.2"])
     with receiver(says(200)) as server:
         post(f"http://rebinding.example.org:{server.port}/", b"", {}, allowed=HERE)
-    assert asked == ["rebinding.example.org"]
+    assert names == ["rebinding.example.org"]
     assert len(server.requests) == 1
 
 

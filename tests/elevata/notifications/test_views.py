@@ -1,4 +1,4 @@
-"""The bell and its list, what somebody is told of, and webhooks on pages."""
+"""Notices, their settings, and webhooks on pages."""
 
 from typing import Any
 from uuid import uuid4
@@ -127,25 +127,25 @@ def test_invalid_email_address_is_refused(reader: Client, person: User):
 # --- webhooks ----------------------------------------------------------------------------------
 
 
-def made(client: Client, **over: Any) -> Any:
-    given = {
+def create_webhook(client: Client, **over: Any) -> Any:
+    fields = {
         "name": "team",
         "url": "https://hooks.example.org/in",
         "events": ["load.failed"],
         "secret": "ELEVATA_WEBHOOK_SECRET_TEAM",
     }
-    return client.post("/webhooks/new/", typed(text_of(client, "/webhooks/new/"), having="url", **(given | over)))
+    return client.post("/webhooks/new/", typed(text_of(client, "/webhooks/new/"), having="url", **(fields | over)))
 
 
 def test_webhook_is_created_by_its_form(operator: Client):
-    answer = made(operator)
+    answer = create_webhook(operator)
     row = Webhook.objects.get()
     assert answer.url == f"/webhooks/{row.key}/"
     assert (row.events, row.active) == (["load.failed"], True)
 
 
 def test_invalid_webhook_form_shows_the_error_and_keeps_the_input(operator: Client):
-    page = html_of(made(operator, secret="hunter2", name="mine"))
+    page = html_of(create_webhook(operator, secret="hunter2", name="mine"))
     assert "names an environment variable" in words(page).lower()
     assert 'value="mine"' in page
     assert not Webhook.objects.exists()

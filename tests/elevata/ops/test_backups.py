@@ -1,4 +1,4 @@
-"""Copies of the control database that a restore refuses before it replaces anything."""
+"""Copies of the control database that are checked before a restore."""
 
 from pathlib import Path
 

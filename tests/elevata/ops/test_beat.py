@@ -24,7 +24,7 @@ def test_schedule_interval_is_never_exceeded(last, due, next_in):
 
 
 def test_sweep_uses_the_steady_schedule_and_its_messages_do_not_expire():
-    """A worker whose clock is ahead of the scheduler's would drop a message that expires."""
+    """Check that messages do not expire, because a worker with a clock ahead would drop them."""
     sweep = app.conf.beat_schedule["sweep"]
     assert isinstance(sweep["schedule"], SteadySchedule)
     assert "options" not in sweep

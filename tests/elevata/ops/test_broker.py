@@ -39,17 +39,17 @@ def test_broker_message_is_delivered_once(channel):
 
 
 def test_a_message_that_is_still_being_written_is_not_found(channel, monkeypatch: pytest.MonkeyPatch):
-    replace, seen = os.replace, []
+    replace, results = os.replace, []
 
     def look_first(pending, name):
         with pytest.raises(Empty):
             channel._get("runs")
-        seen.append(json.loads(Path(pending).read_text()))
+        results.append(json.loads(Path(pending).read_text()))
         replace(pending, name)
 
     monkeypatch.setattr(broker.os, "replace", look_first)
     channel._put("runs", {"run": 7})
-    assert seen == [{"run": 7}]
+    assert results == [{"run": 7}]
     assert channel._get("runs") == {"run": 7}
 
 

@@ -1,4 +1,4 @@
-"""/healthz and /readyz: what machines ask, without signing in and without being told much."""
+"""/healthz and /readyz: health of components without sign-in and without details."""
 
 import threading
 import time
@@ -19,12 +19,12 @@ FINE: Callable[[], None] = lambda: None  # noqa: E731
 
 
 @pytest.fixture(autouse=True)
-def asked_anew() -> Iterator[None]:
+def without_cached_states() -> Iterator[None]:
     health_checks.forget()
     yield
-    # What still hangs would be the next test's answer.
-    for asking in list(health_checks._running.values()):
-        asking.result(timeout=60)
+    # A probe that still hangs would answer the next test.
+    for probe in list(health_checks._running.values()):
+        probe.result(timeout=60)
     health_checks.forget()
 
 
@@ -80,10 +80,10 @@ def test_hanging_component_is_down_after_the_time_limit(client: Client, probes: 
 
 
 def test_hanging_component_is_not_probed_again(probes: dict) -> None:
-    let_go, begun, asked = threading.Event(), threading.Event(), []
+    let_go, begun, calls = threading.Event(), threading.Event(), []
 
     def hang() -> None:
-        asked.append(1)
+        calls.append(1)
         begun.set()
         let_go.wait(60)
 
@@ -92,15 +92,15 @@ def test_hanging_component_is_not_probed_again(probes: dict) -> None:
         health_checks.check_components(["broker"], limit=0.05)
     assert begun.wait(30)
     let_go.set()
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def test_component_state_is_cached_between_requests(probes: dict) -> None:
-    asked: list[int] = []
-    probes["database"] = lambda: asked.append(1)
+    calls: list[int] = []
+    probes["database"] = lambda: calls.append(1)
     for _ in range(20):
         health_checks.check_components(["database"])
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def test_readyz_checks_only_the_named_components(client: Client, probes: dict) -> None:
@@ -118,7 +118,7 @@ def test_health_pages_refuse_post(client: Client, probes: dict, path: str) -> No
     assert client.post(path).status_code == 405
 
 
-# --- the things themselves -----------------------------------------------------------------------
+# --- probes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db(transaction=True)

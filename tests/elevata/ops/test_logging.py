@@ -1,4 +1,4 @@
-"""Log lines: one JSON object each, about a request or a run, and without secrets."""
+"""Log lines: one JSON object each, with the context of a request or run, and without secrets."""
 
 import json
 import logging
@@ -12,16 +12,16 @@ from elevata.ops.logging import PUT_OUT, JsonLines, OneLine, PlainLines, logging
 
 
 def record(message: str = "said", *args: object, **extra: object) -> logging.LogRecord:
-    made = logging.LogRecord("elevata.test", logging.WARNING, "file.py", 1, message, args, None)
-    vars(made).update(extra)
-    return made
+    log_record = logging.LogRecord("elevata.test", logging.WARNING, "file.py", 1, message, args, None)
+    vars(log_record).update(extra)
+    return log_record
 
 
-def line(made: logging.LogRecord) -> dict:
-    return json.loads(JsonLines().format(made))
+def line(log_record: logging.LogRecord) -> dict:
+    return json.loads(JsonLines().format(log_record))
 
 
-# --- what stands in a line -------------------------------------------------------------------------
+# --- fields of a line ------------------------------------------------------------------------------
 
 
 def test_a_line_is_one_json_object() -> None:
@@ -51,28 +51,28 @@ def test_extra_values_are_fields_of_the_log_line() -> None:
     assert line(record(status=503))["status"] == 503
 
 
-def test_whole_requests_are_left_out() -> None:
+def test_log_line_omits_request_objects() -> None:
     assert "request" not in line(record(request="<WSGIRequest: GET '/?q=private'>"))
 
 
 def test_an_exception_is_in_the_line() -> None:
-    made = record()
+    log_record = record()
     try:
         raise ValueError("no such thing")
     except ValueError:
-        made.exc_info = sys.exc_info()
-    assert "no such thing" in line(made)["exc_info"]
+        log_record.exc_info = sys.exc_info()
+    assert "no such thing" in line(log_record)["exc_info"]
 
 
 @pytest.mark.parametrize(("status", "is_shown"), [(403, False), (500, True)])
 def test_only_an_unexpected_error_of_a_request_has_a_traceback(status: int, is_shown: bool) -> None:
-    made = record(status_code=status, name="django.request")
+    log_record = record(status_code=status, name="django.request")
     try:
         raise PermissionError("no such right")
     except PermissionError:
-        made.exc_info = sys.exc_info()
-    assert OneLine().filter(made)
-    assert ("Traceback" in PlainLines().format(made)) == is_shown
+        log_record.exc_info = sys.exc_info()
+    assert OneLine().filter(log_record)
+    assert ("Traceback" in PlainLines().format(log_record)) == is_shown
 
 
 # --- secrets ---------------------------------------------------------------------------------------
@@ -129,12 +129,12 @@ def test_secrets_with_special_characters_are_replaced(monkeypatch: pytest.Monkey
 
 def test_secrets_in_a_traceback_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELEVATA_SOURCE_CRM", "canary-4711")
-    made = record()
+    log_record = record()
     try:
         raise ConnectionError("password canary-4711 refused")
     except ConnectionError:
-        made.exc_info = sys.exc_info()
-    assert "canary" not in JsonLines().format(made)
+        log_record.exc_info = sys.exc_info()
+    assert "canary" not in JsonLines().format(log_record)
 
 
 def test_personal_tokens_are_replaced() -> None:
@@ -173,11 +173,11 @@ def test_log_lines_of_a_request_have_its_request_id(client: Client, caplog: pyte
     caplog.set_level(logging.INFO, "elevata.ops.access_log")
     written: list[dict] = []
 
-    class Kept(logging.Handler):
-        def emit(self, made: logging.LogRecord) -> None:
-            written.append(line(made))
+    class ListHandler(logging.Handler):
+        def emit(self, log_record: logging.LogRecord) -> None:
+            written.append(line(log_record))
 
-    handler = Kept()
+    handler = ListHandler()
     logging.getLogger("elevata.ops.access_log").addHandler(handler)
     client.get("/healthz", headers={"X-Request-ID": "from-the-proxy"})
     logging.getLogger("elevata.ops.access_log").removeHandler(handler)

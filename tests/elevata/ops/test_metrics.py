@@ -1,4 +1,4 @@
-"""/metrics: what a collector reads, who may, and that its size does not grow with what people name."""
+"""/metrics: content, access, and a size that is independent of user-given names."""
 
 import re
 from datetime import timedelta
@@ -35,7 +35,7 @@ def value(values: dict, name: str, **labels: str) -> float:
     return values[name, tuple(sorted(labels.items()))]
 
 
-# --- who may ---------------------------------------------------------------------------------------
+# --- access ----------------------------------------------------------------------------------------
 
 
 def test_metrics_refuse_users_who_are_not_signed_in(client: Client) -> None:
@@ -66,7 +66,7 @@ def test_a_wrong_token_is_refused(client: Client) -> None:
     assert client.get("/metrics", headers={"Authorization": "Token elv_" + "a" * 64}).status_code == 403
 
 
-# --- what stands there -----------------------------------------------------------------------------
+# --- content ---------------------------------------------------------------------------------------
 
 
 def test_requests_are_counted_by_route_method_and_status(reader: Client) -> None:

@@ -45,7 +45,7 @@ COMPOSED = [line[line.index("docker compose") :] for line in LINES if "docker co
 DJANGO = [line for line in LINES if "manage.py" in line]
 
 
-# --- what is named exists --------------------------------------------------------------------------
+# --- names of the page ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", COMPOSED)
@@ -101,12 +101,12 @@ def test_services_that_use_the_database_are_stopped_for_a_restore() -> None:
 
 @pytest.mark.django_db
 def test_documented_metrics_are_those_that_exist() -> None:
-    given = set(re.findall(r"^# TYPE (elevata_\w+) ", metrics.exposition().decode(), re.M))
-    given = {name for name in given if not name.endswith("_created")}
+    exposed = set(re.findall(r"^# TYPE (elevata_\w+) ", metrics.exposition().decode(), re.M))
+    exposed = {name for name in exposed if not name.endswith("_created")}
     explained = set(re.findall(r"`(elevata_\w+)(?:\{[\w,]+\})?`", DOC))
-    assert given - explained == set()
-    # A family without a worker to tell of is left out.
-    assert explained - given <= {"elevata_worker_heartbeat_age_seconds"}
+    assert exposed - explained == set()
+    # Without a worker, its metric is missing.
+    assert explained - exposed <= {"elevata_worker_heartbeat_age_seconds"}
 
 
 def test_documented_system_checks_are_those_that_exist() -> None:
@@ -293,12 +293,12 @@ def test_a_sqlite_database_is_backed_up_and_restored(commands: Callable[..., str
     assert "restored from control" in commands("verify_audit")
     import sqlite3
 
-    # A connection that stays open would write its pages into the copy that is put back below.
+    # An open connection would write its pages into the copy that is restored below.
     with closing(sqlite3.connect(tmp_path / "data" / "control.sqlite3")) as database:
         assert database.execute("SELECT username FROM auth_user").fetchall() == [("ada",)]
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             database.execute("DELETE FROM audit_changelogentry")
-    # A copy that was put back beside the product is not accounted for until somebody says so.
+    # A copy that was restored without the product is reported until its statement is recorded.
     commands(CREATE.format(name="zoe"))
     database = tmp_path / "data" / "control.sqlite3"
     for beside in ("-wal", "-shm"):
@@ -307,7 +307,7 @@ def test_a_sqlite_database_is_backed_up_and_restored(commands: Callable[..., str
     assert "and this chain has no such link" in commands("verify_audit", fails=True)
     commands("accept_chain --reason copied")
     assert "intact" in commands("verify_audit")
-    # A copy that was altered, or that is there already, is refused.
+    # An existing or an altered copy is refused.
     assert "is there already" in commands(f"backup {copy}", fails=True)
     with copy.open("ab") as file:
         file.write(b"x")
@@ -329,8 +329,8 @@ def test_documented_installation_passes_check_deploy(
     """Check that ``check --deploy`` passes with the page's variables and a server's database and broker."""
     (install,) = [block for block in blocks("Install") if "cp .env.example" in block]
     prepare = "\n".join(line for line in install.splitlines() if not line.startswith("docker"))
-    given = shell(f"cp {ROOT}/.env.example . && {prepare} && cat .env")
-    variables = dict(re.findall(r"^([A-Z_]+)=(.*)$", given, re.M))
+    output = shell(f"cp {ROOT}/.env.example . && {prepare} && cat .env")
+    variables = dict(re.findall(r"^([A-Z_]+)=(.*)$", output, re.M))
     variables |= {"DATABASE_URL": "postgres://elevata:x@db:5432/elevata", "CELERY_BROKER_URL": "redis://redis:6379/0"}
     check = next(line for line in install.splitlines() if "check --deploy" in line)
     assert "no issues" in shell(check, **variables)

@@ -1,4 +1,4 @@
-"""Addresses of all routes, filled with things that exist."""
+"""Addresses of all routes, filled with existing objects."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,10 +34,10 @@ from tests.metadata.contracts import sales_mart
 
 
 class Addresses(dict):
-    """The address of every route, filled with things that exist; what takes time is made when it is needed.
+    """Address of every route, filled with objects that are created on first use.
 
-    ``controlled`` returns the preview of an open report. ``given`` are parameters of addresses by value, in place of
-    those that would be made.
+    ``controlled`` returns the preview of an open report. ``given`` are parameters of addresses by value, which replace
+    created ones.
     """
 
     def __init__(
@@ -116,16 +116,16 @@ class Addresses(dict):
     def _proposal(self) -> SourceProposal:
         source = self._warehouse.generated_from
         columns = [ObservedColumn(column.name) for column in source.columns.all()]
-        made = observe_schema(source=source, columns=[*columns, ObservedColumn("vip", parse("boolean"))])
-        assert made is not None
-        return made
+        proposal = observe_schema(source=source, columns=[*columns, ObservedColumn("vip", parse("boolean"))])
+        assert proposal is not None
+        return proposal
 
     def _schedule(self) -> Schedule:
         return Schedule.objects.first() or create_schedule(name="nightly", cron="0 6 * * *")
 
     def _lease(self) -> Lease:
-        held = Holder("load run", "busy", 1)
-        take_leases(environment=current_environment(), dataset_keys=[self._warehouse.key], holder=held)
+        holder = Holder("load run", "busy", 1)
+        take_leases(environment=current_environment(), dataset_keys=[self._warehouse.key], holder=holder)
         return Lease.objects.get(dataset_key=self._warehouse.key)
 
     def _maintenance(self) -> MaintenanceRecord:

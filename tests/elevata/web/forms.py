@@ -1,4 +1,4 @@
-"""Data that a browser sends for a page's form: its fields as they stand, with typed values."""
+"""Form data as a browser sends it: the fields of a page with changed values."""
 
 from html import unescape
 from html.parser import HTMLParser
@@ -10,7 +10,7 @@ Fields = dict[str, list[str]]
 
 
 class _Forms(HTMLParser):
-    """Every form of a page, with the values of its fields."""
+    """Parser of all forms of a page with the values of their fields."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,26 +23,26 @@ class _Forms(HTMLParser):
         self._text: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.forms.append((given, {}))
+            self.forms.append((attributes, {}))
             self._inside = True
         elif not self._inside:
             return
-        elif tag == "input" and given.get("name") and given.get("type") not in ("submit", "button"):
-            ticked = given.get("type") in ("checkbox", "radio")
-            if not ticked or "checked" in given:
-                self._field(given["name"]).append(given.get("value", "on" if ticked else ""))
+        elif tag == "input" and attributes.get("name") and attributes.get("type") not in ("submit", "button"):
+            ticked = attributes.get("type") in ("checkbox", "radio")
+            if not ticked or "checked" in attributes:
+                self._field(attributes["name"]).append(attributes.get("value", "on" if ticked else ""))
         elif tag == "textarea":
-            self._text = given["name"]
+            self._text = attributes["name"]
             self._field(self._text).append("")
-        elif tag == "select" and given.get("name"):
-            self._select, self._options, self._chosen = given["name"], [], []
-            self._multiple = "multiple" in given
+        elif tag == "select" and attributes.get("name"):
+            self._select, self._options, self._chosen = attributes["name"], [], []
+            self._multiple = "multiple" in attributes
         elif tag == "option" and self._select:
-            self._options.append(given.get("value", ""))
-            if "selected" in given:
-                self._chosen.append(given.get("value", ""))
+            self._options.append(attributes.get("value", ""))
+            if "selected" in attributes:
+                self._chosen.append(attributes.get("value", ""))
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form":
@@ -66,7 +66,7 @@ class _Forms(HTMLParser):
 
 
 class _Fields(HTMLParser):
-    """Every visible field of a page's forms that do something, with what describes it; and all ids."""
+    """Parser of the visible fields of POST forms with their descriptions, and of all ids."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,14 +76,14 @@ class _Fields(HTMLParser):
         self._groups: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.ids.add(given.get("id", ""))
+        attributes = {name: value or "" for name, value in attrs}
+        self.ids.add(attributes.get("id", ""))
         if tag == "form":
-            self._does = given.get("method") == "post"
+            self._does = attributes.get("method") == "post"
         elif tag == "fieldset":
-            self._groups.append(given.get("aria-describedby", ""))
+            self._groups.append(attributes.get("aria-describedby", ""))
         elif self._does and tag in ("input", "select", "textarea"):
-            self._field(given)
+            self._field(attributes)
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "form":
@@ -91,37 +91,37 @@ class _Fields(HTMLParser):
         elif tag == "fieldset":
             self._groups.pop()
 
-    def _field(self, given: dict[str, str]) -> None:
-        # A box that chooses its row of a table is described by the row.
-        chooses = given.get("type") == "checkbox" and "aria-label" in given
-        if given.get("type") not in ("hidden", "submit", "button") and not chooses:
-            group = self._groups[-1] if self._groups and given.get("type") == "radio" else ""
-            self.fields.append((given.get("name", "?"), given.get("aria-describedby", "") or group))
+    def _field(self, attributes: dict[str, str]) -> None:
+        # A checkbox that selects a row is described by the row.
+        chooses = attributes.get("type") == "checkbox" and "aria-label" in attributes
+        if attributes.get("type") not in ("hidden", "submit", "button") and not chooses:
+            group = self._groups[-1] if self._groups and attributes.get("type") == "radio" else ""
+            self.fields.append((attributes.get("name", "?"), attributes.get("aria-describedby", "") or group))
 
 
 def unexplained(page: str) -> list[str]:
-    """Names of the fields that no element of the page explains, in forms that do something."""
+    """Return the names of form fields that no element of the page describes."""
     parser = _Fields()
     parser.feed(page)
     return [name for name, by in parser.fields if not by or not set(by.split()) <= parser.ids]
 
 
 def form_of(page: str, *, having: str) -> Fields:
-    """The fields of the page's form that has a field of this name."""
+    """Return the fields of the form that has a field of this name."""
     parser = _Forms()
     parser.feed(page)
     return next(dict(fields) for _, fields in parser.forms if having in fields)
 
 
 def action_of(page: str, *, having: str) -> str:
-    """The address that form goes to."""
+    """Return the address that this form is sent to."""
     parser = _Forms()
     parser.feed(page)
     return next(attrs.get("action", "") for attrs, fields in parser.forms if having in fields)
 
 
 def typed(page: str, *, having: str = "version", **over: Any) -> dict[str, Any]:
-    """That form with these fields typed over; None unticks a box or empties a choice."""
+    """Return the fields of this form with changed values; None unticks a box or empties a choice."""
     fields: dict[str, Any] = dict(form_of(page, having=having))
     for name, value in over.items():
         if value is None:
@@ -132,5 +132,5 @@ def typed(page: str, *, having: str = "version", **over: Any) -> dict[str, Any]:
 
 
 def words(page: str) -> str:
-    """The page as it reads, without tags and with its signs as they are."""
+    """Return the visible text of the page without tags and entities."""
     return unescape(pages.words(page))

@@ -1,4 +1,4 @@
-"""Reading pages in tests."""
+"""Helpers that read pages."""
 
 import re
 
@@ -17,12 +17,12 @@ def text_of(client: Client, address: str) -> str:
 
 
 def html_of(response: HttpResponse) -> str:
-    """Return a response's HTML without the white space that shows nowhere: line breaks, indents, ends of blocks."""
+    """Return the HTML of a response without white space that is not rendered."""
     text = response.content.decode()
     if "html" not in response.headers.get("Content-Type", ""):
         return text
     parts = _VERBATIM.split(text)
-    # A split gives the text between, the whole element and its name, in turns.
+    # The split alternates between text, a whole element and its name.
     between = [
         _collapsed(part) if place % 3 == 0 else part if place % 3 == 1 else "" for place, part in enumerate(parts)
     ]

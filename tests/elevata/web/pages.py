@@ -1,4 +1,4 @@
-"""Helpers for architecture control's pages: the signed-in user, a page's text, and edits by ada."""
+"""Helpers for pages of architecture control: signed-in clients, text of pages, and edits by Ada."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ def signed_in(user: User) -> Client:
 
 
 def words(html: str) -> str:
-    """The page as it reads, without tags."""
+    """Return the visible text of the page without tags."""
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
@@ -35,7 +35,7 @@ def read(client: Client, address: str, status: int = 200) -> str:
 
 
 def downloaded(client: Client, address: str) -> list[dict[str, str]]:
-    """The rows of a list's CSV file, which is sent in parts."""
+    """Return the rows of the CSV file of a list, which is streamed."""
     answer = client.get(address)
     assert answer.status_code == 200
     assert answer.streaming
@@ -43,13 +43,13 @@ def downloaded(client: Client, address: str) -> list[dict[str, str]]:
 
 
 def section(html: str, name: str) -> str:
-    """One section of a page, by its id."""
+    """Return the section of a page with this id."""
     start = html.index(f'id="{name}"')
     return html[start : html.index("</section>", start)]
 
 
 def change(world: World, name: str, **changes: Any) -> TargetColumn:
-    """Ada edits a column."""
+    """Edit a column as Ada."""
     column = TargetColumn.objects.get(name=name)
     with acting_as(world.author):
         return update_target_column(column=column, expected_version=column.version, **changes)
@@ -62,7 +62,7 @@ def rename(world: World, name: str, to: str) -> None:
 
 
 def needing(world: World, **approvals: int) -> None:
-    """The environment asks for this many approvals, by risk."""
+    """Require this number of approvals by risk in the environment."""
     chosen = {"approvals": {risk: {"count": count} for risk, count in approvals.items()}}
     put_policy_in_force(world.environment, chosen)
 

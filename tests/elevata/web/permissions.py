@@ -1,8 +1,8 @@
-"""Permissions of every route: the views' declarations, and the table they are compared with.
+"""Permissions of every route: the declarations of views, and the table that they are compared with.
 
-A view declares by its decorator (``elevata.accounts.view_permissions``), a resource of the API by its permission
-classes. A route that takes more than reading and declares nothing, or that the table does not know as
-it is, fails ``test_matrix.py``.
+A view declares them with its decorator (``elevata.accounts.view_permissions``), a resource of the API with its
+permission classes. ``test_permission_matrix.py`` fails for a route that writes without a declaration or that differs
+from the table.
 """
 
 from types import SimpleNamespace
@@ -29,11 +29,11 @@ SENSITIVE = frozenset({Permission.READ_SENSITIVE}) | PEOPLE
 WEBHOOKS = frozenset({Permission.MANAGE_WEBHOOKS})
 BUILD = CHANGE | APPROVE | EXECUTE
 EVERYBODY: Needs = frozenset()
-"""Whoever is signed in."""
+"""Permissions of pages for all signed-in users."""
 
 
 def patterns() -> dict[str, URLPattern]:
-    """Every route by its name, from the URL configuration."""
+    """Return all routes of the URL configuration by name."""
     return {pattern.name or f"unnamed: {pattern.pattern}": pattern for pattern in _patterns(get_resolver())}
 
 
@@ -45,16 +45,16 @@ def _patterns(resolver: URLResolver) -> list[URLPattern]:
 
 
 def is_open(pattern: URLPattern) -> bool:
-    """Return True if the route answers users who are not signed in. Resources of the API check that themselves."""
+    """Return True if users who are not signed in may open the route. API resources check that themselves."""
     view = pattern.callback
     if hasattr(view, "cls"):
-        asked = [permission for method in methods_of(pattern) for permission in permissions_of(view, method)]
-        return not any(isinstance(permission, IsAuthenticated) for permission in asked)
+        permissions = [permission for method in methods_of(pattern) for permission in permissions_of(view, method)]
+        return not any(isinstance(permission, IsAuthenticated) for permission in permissions)
     return getattr(view, "login_required", True) is False
 
 
 def methods_of(pattern: URLPattern) -> tuple[str, ...]:
-    """The methods that may be declared; what a page takes besides GET only asking it tells."""
+    """Return the methods that can be declared; only a request shows which others a page accepts."""
     actions = getattr(pattern.callback, "actions", None)
     if actions is not None:
         return tuple(method for method in METHODS if method.lower() in actions)
@@ -76,10 +76,10 @@ def declared(pattern: URLPattern, method: str) -> Needs | None:
 
 
 def permissions_of(view: Any, method: str) -> list[Any]:
-    made = view.cls(**view.initkwargs)
-    made.request = SimpleNamespace(method=method, user=None)
-    made.action = getattr(view, "actions", {}).get(method.lower())
-    return made.get_permissions()
+    resource = view.cls(**view.initkwargs)
+    resource.request = SimpleNamespace(method=method, user=None)
+    resource.action = getattr(view, "actions", {}).get(method.lower())
+    return resource.get_permissions()
 
 
 def in_table(name: str, method: str) -> Needs | None:
@@ -89,12 +89,12 @@ def in_table(name: str, method: str) -> Needs | None:
 
 
 def _form(needed: Needs) -> dict[str, Needs]:
-    """A form, and sending it."""
+    """Return the permissions of a form: the same to open and to send it."""
     return {"GET": needed, "POST": needed}
 
 
 def _sent(needed: Needs) -> dict[str, Needs]:
-    """Everybody sees the page; sending something takes more."""
+    """Return the permissions of a page that all users see, and only some may send."""
     return {"POST": needed}
 
 

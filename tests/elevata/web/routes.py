@@ -1,4 +1,4 @@
-"""Every route of the product, and who may do what there. A route without a rule fails a test."""
+"""Rules of access to every route of the product. A route without a rule fails a test."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -7,15 +7,15 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 SIGN_IN = "to sign-in"
 REFUSED = 403
-# By the API, of whoever sends no token.
+# Answer of the API without a token.
 UNKNOWN = 401
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Answers to anonymous, signed-in and permitted people; ``values`` names what fills the address.
+    """Expected answers to anonymous, reading and permitted users; ``values`` are the objects in the address.
 
-    A tuple instead of a number: the address the answer leads to begins like that.
+    A string instead of a status: the answer redirects to an address with this beginning.
     """
 
     method: str = "get"
@@ -35,7 +35,7 @@ def _api(*values: str) -> Rule:
 
 
 def _post(*values: str, operator: object, data: dict | None = None) -> Rule:
-    """Something is done: those without a permission are refused."""
+    """Return the rule of a write, which users without a permission are refused."""
     return Rule("post", reader=REFUSED, operator=operator, values=values, data=data or {}, page=False)
 
 
@@ -49,7 +49,7 @@ EDITING = Rule(reader=REFUSED)
 
 
 def _editing(*values: str) -> Rule:
-    """A form or a page before a deed, for people who may change metadata."""
+    """Return the rule of a form for users who may change metadata."""
     return Rule(reader=REFUSED, values=values)
 
 
@@ -68,11 +68,11 @@ RULES = {
     "load_blocks": Rule(data={"scope": "all"}),
     "home_charts": Rule(),
     "healthz": Rule(anonymous=200, page=False),
-    # No worker is there in the tests of routes.
+    # Tests of routes run without a worker.
     "readyz": Rule(anonymous=503, reader=503, operator=503, page=False),
     "metrics": Rule(anonymous=REFUSED, page=False),
     "sign_in": Rule(anonymous=200, reader="/", operator="/"),
-    # Nobody is a provider here.
+    # No provider is configured.
     "sso": Rule(anonymous=404, reader=404, operator=404),
     "sso_callback": Rule(anonymous=404, reader=404, operator=404),
     "me": Rule(),
@@ -156,7 +156,7 @@ RULES = {
     "dataset_clone": _editing("key"),
     "metadata_import": EDITING,
     "model_create": EDITING,
-    # The dataset is no model.
+    # The dataset is not a model.
     "model_edit": Rule(reader=REFUSED, operator=404, values=("key",)),
     "model_edit_report": _post("key", operator=404),
     "model_preview": _post(operator=200, data={"select": "SELECT 1 AS one"}),
@@ -488,7 +488,7 @@ RULES = {
 
 
 def route_names() -> list[str]:
-    """The names of all routes, from the URL configuration."""
+    """Return the names of all routes of the URL configuration."""
     return sorted(_names(get_resolver()))
 
 

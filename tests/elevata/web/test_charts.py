@@ -1,4 +1,4 @@
-"""Charts: a table and a summary with the same numbers, and the data for the script."""
+"""Charts: table and summary with the same numbers, and the data of the script."""
 
 from datetime import UTC, datetime, timedelta
 

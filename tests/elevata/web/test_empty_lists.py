@@ -1,4 +1,4 @@
-"""Lists with nothing in them yet: what they are for, what to do first, and who may do it."""
+"""Empty lists: their purpose, the first action, and the role that it requires."""
 
 import re
 

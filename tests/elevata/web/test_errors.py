@@ -1,4 +1,4 @@
-"""Error pages, problem+json below /api/, and a control database that is away."""
+"""Error pages, problem+json of the API, and an unreachable control database."""
 
 import re
 
@@ -22,7 +22,7 @@ from tests.elevata.web.pages import read, words
 pytestmark = pytest.mark.django_db
 
 
-def away(*args, **kwargs):
+def fail(*args, **kwargs):
     raise OperationalError("could not connect to server: postgres://user:secret@db")
 
 
@@ -54,22 +54,22 @@ def test_unknown_object_returns_404(reader: Client, address: str):
     assert reader.get(address).status_code == 404
 
 
-def deleted(dataset: TargetDataset, *columns: str) -> None:
-    """Mia retires and deletes the dataset, or these columns of it."""
+def delete(dataset: TargetDataset, *columns: str) -> None:
+    """Retire and delete the dataset, or these columns of it, as Mia."""
     with acting_as(person("mia", Role.EDITOR)):
         if not columns:
-            gone = retire_dataset(dataset=dataset, expected_version=dataset.version)
-            delete_dataset(dataset=gone, expected_version=gone.version, reason="nobody reads it")
+            retired = retire_dataset(dataset=dataset, expected_version=dataset.version)
+            delete_dataset(dataset=retired, expected_version=retired.version, reason="nobody reads it")
         for name in columns:
             column = dataset.columns.get(name=name)
-            gone = retire_column(column=column, expected_version=column.version)
-            delete_column(column=gone, expected_version=gone.version)
+            retired = retire_column(column=column, expected_version=column.version)
+            delete_column(column=retired, expected_version=retired.version)
 
 
 def test_a_deleted_dataset_is_named_with_who_deleted_it_and_why(world: World, viewer: Client):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
     pages = [f"/datasets/{dataset.key}/", f"/datasets/{dataset.key}/lineage/"]
-    deleted(dataset)
+    delete(dataset)
     for page in pages:
         text = read(viewer, page, 404)
         assert "rawcore.rc_crm_customer was deleted" in words(text)
@@ -82,7 +82,7 @@ def test_a_deleted_dataset_is_named_with_who_deleted_it_and_why(world: World, vi
 def test_a_deleted_column_leads_to_its_dataset(world: World, editor: Client):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
     column = dataset.columns.get(name="balance")
-    deleted(dataset, "balance")
+    delete(dataset, "balance")
     text = read(editor, f"/columns/{column.key}/edit/", 404)
     assert "rawcore.rc_crm_customer.balance was deleted" in words(text)
     assert f'href="/datasets/{dataset.key}/"' in text
@@ -91,7 +91,7 @@ def test_a_deleted_column_leads_to_its_dataset(world: World, editor: Client):
 def test_page_of_a_column_deleted_with_its_dataset_shows_who_deleted_it(world: World, editor: Client):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
     column = dataset.columns.get(name="balance")
-    deleted(dataset)
+    delete(dataset)
     text = words(read(editor, f"/columns/{column.key}/edit/", 404))
     assert "rc_crm_customer.balance" in text
     assert "by mia" in text
@@ -106,7 +106,7 @@ def test_a_deleted_schedule_is_named(operator: Client, airport: TargetDataset):
 
 def test_page_of_a_deleted_dataset_requires_sign_in(world: World, client: Client):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
-    deleted(dataset)
+    delete(dataset)
     assert client.get(f"/datasets/{dataset.key}/").status_code == 302
 
 
@@ -158,10 +158,10 @@ def test_refused_password_sign_in_does_not_mention_an_account(client: Client, se
 
 @pytest.mark.parametrize("error", [OperationalError, InterfaceError])
 def test_a_view_without_database_answers_503(reader: Client, monkeypatch: pytest.MonkeyPatch, error: type):
-    def gone(*args, **kwargs):
+    def lose_database(*args, **kwargs):
         raise error("could not connect: postgres://user:secret@db")
 
-    monkeypatch.setattr("loader.views.runs.load_runs.load_runs", gone)
+    monkeypatch.setattr("loader.views.runs.load_runs.load_runs", lose_database)
     answer = reader.get("/load-runs/")
     text = html_of(answer)
     assert answer.status_code == 503
@@ -172,8 +172,8 @@ def test_a_view_without_database_answers_503(reader: Client, monkeypatch: pytest
 
 
 def test_a_session_without_database_answers_503(reader: Client, monkeypatch: pytest.MonkeyPatch):
-    """The user is looked up before any view runs."""
-    monkeypatch.setattr(SessionStore, "load", away)
+    """Check the error, which occurs in the lookup of the user before any view runs."""
+    monkeypatch.setattr(SessionStore, "load", fail)
     reader.raise_request_exception = False
     answer = reader.get("/load-runs/")
     assert answer.status_code == 503
@@ -181,7 +181,7 @@ def test_a_session_without_database_answers_503(reader: Client, monkeypatch: pyt
 
 
 def test_health_needs_no_database(client: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(SessionStore, "load", away)
+    monkeypatch.setattr(SessionStore, "load", fail)
     assert client.get("/healthz").content == b"ok\n"
 
 

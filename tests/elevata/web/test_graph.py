@@ -1,4 +1,4 @@
-"""Graphs before they are drawn: columns, heads, what the key says, what the browser gets. No database."""
+"""Graphs: columns, headings, legend and JSON."""
 
 import json
 from typing import Any
@@ -12,36 +12,36 @@ from metadata.selectors.dataset_lineage import Lineage, LineageEdge, LineageNode
 from metadata.selectors.lineage import of_lineage
 
 
-def graph(nodes: str, *edges: str, **said: Any) -> Graph:
-    """``graph("a:raw b:rawcore", "a>b")``; an edge written ``a~b`` is a reference."""
-    made = (Node(name, name, layer=layer) for name, _, layer in (word.partition(":") for word in nodes.split()))
-    return Graph(tuple(made), tuple(edge(text, **said) for text in edges))
+def graph(nodes: str, *edges: str, **fields: Any) -> Graph:
+    """Return a graph as in ``graph("a:raw b:rawcore", "a>b")``; an edge written ``a~b`` is a reference."""
+    node_objects = (Node(name, name, layer=layer) for name, _, layer in (word.partition(":") for word in nodes.split()))
+    return Graph(tuple(node_objects), tuple(edge(text, **fields) for text in edges))
 
 
-def edge(text: str, **said: Any) -> Edge:
+def edge(text: str, **fields: Any) -> Edge:
     if "~" in text:
-        return Edge(*text.split("~"), kind="reference", **said)
-    return Edge(*text.split(">"), **said)
+        return Edge(*text.split("~"), kind="reference", **fields)
+    return Edge(*text.split(">"), **fields)
 
 
 CHAIN = "s:source r:raw v:stage c:rawcore h:history"
 
 
 def test_graph_layers_are_columns_from_left_to_right_with_heads():
-    made = graph(f"h:history {CHAIN.removesuffix(' h:history')}", "s>r", "r>v", "v>c", "c>h")
-    assert made.ranks == {"s": 0, "r": 1, "v": 2, "c": 3, "h": 4}
-    assert made.heads == ("Source", "Raw", "Stage", "Rawcore", "History")
+    result = graph(f"h:history {CHAIN.removesuffix(' h:history')}", "s>r", "r>v", "v>c", "c>h")
+    assert result.ranks == {"s": 0, "r": 1, "v": 2, "c": 3, "h": 4}
+    assert result.heads == ("Source", "Raw", "Stage", "Rawcore", "History")
 
 
 def test_dataset_that_reads_its_own_layer_is_right_of_its_input():
-    made = graph("a:bizcore b:bizcore", "a>b")
-    assert made.ranks == {"a": 0, "b": 1}
-    assert made.heads == ("Bizcore", "Bizcore")
+    result = graph("a:bizcore b:bizcore", "a>b")
+    assert result.ranks == {"a": 0, "b": 1}
+    assert result.heads == ("Bizcore", "Bizcore")
 
 
 def test_history_is_right_of_its_dataset_in_any_layer():
-    made = graph("b:bizcore h:history", "b>h")
-    assert made.ranks["h"] > made.ranks["b"]
+    result = graph("b:bizcore h:history", "b>h")
+    assert result.ranks["h"] > result.ranks["b"]
 
 
 def test_reference_does_not_change_the_columns_of_a_graph():
@@ -65,10 +65,10 @@ def test_edge_from_a_node_to_itself_does_not_change_its_column():
 
 
 def test_graph_with_a_node_without_a_layer_has_no_ranks_and_heads():
-    made = Graph((Node("a", "a"), Node("b", "b", layer="raw")), (Edge("a", "b"),))
-    assert made.ranks == {}
-    assert made.heads == ()
-    assert "rank" not in made.as_json()["nodes"][1]
+    result = Graph((Node("a", "a"), Node("b", "b", layer="raw")), (Edge("a", "b"),))
+    assert result.ranks == {}
+    assert result.heads == ()
+    assert "rank" not in result.as_json()["nodes"][1]
 
 
 def test_an_edge_that_leads_nowhere_is_refused():
@@ -82,7 +82,7 @@ def test_two_nodes_of_one_id_are_refused():
 
 
 def test_graph_legend_lists_only_layers_states_and_edge_kinds_of_the_graph():
-    made = Graph(
+    result = Graph(
         (
             Node("a", "a", layer="rawcore", state="failed", state_label="failed"),
             Node("b", "b", layer="raw", state="failed", state_label="failed"),
@@ -90,10 +90,10 @@ def test_graph_legend_lists_only_layers_states_and_edge_kinds_of_the_graph():
         ),
         (Edge("b", "a"), Edge("a", "c", "reference")),
     )
-    assert made.layers == ("raw", "rawcore")
-    assert made.states == (("failed", "failed"), ("queued", "queued"))
-    assert [kind for kind, _ in made.kinds] == ["input", "reference"]
-    assert not made.has_marked
+    assert result.layers == ("raw", "rawcore")
+    assert result.states == (("failed", "failed"), ("queued", "queued"))
+    assert [kind for kind, _ in result.kinds] == ["input", "reference"]
+    assert not result.has_marked
 
 
 def test_graph_legend_has_marked_edges():
@@ -101,8 +101,8 @@ def test_graph_legend_has_marked_edges():
 
 
 def test_graph_json_omits_empty_fields():
-    made = Graph((Node("a", "rc_a", "rawcore", "rawcore", url="/a/", here=True), Node("b", "rc_b", layer="rawcore")))
-    assert made.as_json() == {
+    result = Graph((Node("a", "rc_a", "rawcore", "rawcore", url="/a/", here=True), Node("b", "rc_b", layer="rawcore")))
+    assert result.as_json() == {
         "nodes": [
             {
                 "id": "a",
@@ -128,13 +128,13 @@ def test_lineage_is_converted_to_a_graph():
         (node("c", "target", 0), node("h", "history", 1, active=False)),
         (LineageEdge("c", "h", "history"), LineageEdge("c", "c", "reference", "parent_key")),
     )
-    made = of_lineage(lineage, lambda node: f"/{node.id}/")
-    assert [(node.title, node.sub, node.layer, node.here, node.muted) for node in made.nodes] == [
+    result = of_lineage(lineage, lambda node: f"/{node.id}/")
+    assert [(node.title, node.sub, node.layer, node.here, node.muted) for node in result.nodes] == [
         ("c", "rawcore", "rawcore", True, False),
         ("h", "rawcore · retired", "history", False, True),
     ]
-    assert made.nodes[0].url == "/c/"
-    assert made.edges[1] == Edge("c", "c", "reference", "parent_key")
+    assert result.nodes[0].url == "/c/"
+    assert result.edges[1] == Edge("c", "c", "reference", "parent_key")
 
 
 @given(
@@ -149,7 +149,7 @@ def test_edges_of_an_acyclic_graph_except_references_point_right(layers: list[st
     # Only forwards in the order of the list, so that there is no circle.
     ends = [(*sorted((a % len(nodes), b % len(nodes))), kind) for a, b, kind in pairs]
     edges = tuple(Edge(f"n{a}", f"n{b}", kind) for a, b, kind in ends if a < b)
-    made = Graph(nodes, edges)
-    assert all(made.ranks[edge.start] < made.ranks[edge.end] for edge in edges if edge.kind != "reference")
-    assert set(made.ranks.values()) == set(range(len(made.heads)))
-    assert json.loads(json.dumps(made.as_json())) == made.as_json()
+    result = Graph(nodes, edges)
+    assert all(result.ranks[edge.start] < result.ranks[edge.end] for edge in edges if edge.kind != "reference")
+    assert set(result.ranks.values()) == set(range(len(result.heads)))
+    assert json.loads(json.dumps(result.as_json())) == result.as_json()

@@ -1,4 +1,4 @@
-"""Help where it is needed: every field says what it is for, in every form that people see."""
+"""Help texts of every field in every form."""
 
 import importlib
 import pkgutil
@@ -12,18 +12,18 @@ import elevata
 import loader
 import metadata
 
-ROOMS = (metadata, architecture, loader, elevata)
-# Spark is the runner's, commands have no forms.
-ELSEWHERE = ("loader.engine", ".migrations", ".management", "elevata.bootstrap", "elevata.wsgi", "elevata.celery")
+PACKAGES = (metadata, architecture, loader, elevata)
+# Packages without forms, or that need Spark.
+EXCLUDED = ("loader.engine", ".migrations", ".management", "elevata.bootstrap", "elevata.wsgi", "elevata.celery")
 
 
 def own_forms() -> list[type[forms.Form]]:
-    """Every form class that the product has."""
-    for room in ROOMS:
-        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
-            if not any(part in module.name for part in ELSEWHERE):
+    """Return every form class of the product."""
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not any(part in module.name for part in EXCLUDED):
                 importlib.import_module(module.name)
-    names = {room.__name__ for room in ROOMS}
+    names = {package.__name__ for package in PACKAGES}
     known = {form for form in _below(forms.BaseForm) if form.__module__.partition(".")[0] in names}
     return sorted(known, key=lambda form: (form.__module__, form.__qualname__))
 
@@ -35,10 +35,10 @@ def _below(kind: type) -> Iterable[type]:
 
 
 def shown_fields(kind: type[forms.Form]) -> dict[str, forms.Field]:
-    """A form's visible fields; those of a policy are only there once it is made."""
+    """Return the visible fields of a form; some forms have them only as instances."""
     try:
         fields = kind().fields
-    except TypeError:  # it wants to know the row it is about
+    except TypeError:  # the form requires its row
         fields = kind.base_fields
     return {name: field for name, field in fields.items() if not field.widget.is_hidden}
 

@@ -1,4 +1,4 @@
-"""Home: what is there, what goes on, what needs a look; what takes a moment follows the page."""
+"""Home page: metadata, running work, failures, and numbers that are loaded after the page."""
 
 import re
 from uuid import uuid4
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept() -> None:
+def clear_cache() -> None:
     cache.clear()
 
 
@@ -124,10 +124,10 @@ def test_home_page_refreshes_itself_only_while_a_run_is_running(reader: Client):
     LoadRunFactory(run_id="busy", status="running")
     text = text_of(reader)
     assert 'hx-trigger="every 2s"' in text
-    seen = re.search(r"/home/now/\?seen=(\w+)", text)[1]
-    assert reader.get(f"/home/now/?seen={seen}").status_code == 204
+    state = re.search(r"/home/now/\?seen=(\w+)", text)[1]
+    assert reader.get(f"/home/now/?seen={state}").status_code == 204
     LoadRun.objects.filter(run_id="busy").update(status="succeeded", finished_at=timezone.now())
-    answer = reader.get(f"/home/now/?seen={seen}")
+    answer = reader.get(f"/home/now/?seen={state}")
     assert answer.status_code == 200
     assert "hx-trigger" not in html_of(answer)
 
@@ -223,6 +223,6 @@ def test_drift_counts_are_cached_while_states_are_unchanged(
     world.warehouse.show()
     environment = current_environment()
     loads.drift_glance(environment)
-    # Both sides' newest times, nothing else.
+    # Only the newest times of both states.
     with django_assert_num_queries(2):
         loads.drift_glance(environment)

@@ -1,4 +1,4 @@
-"""Differences of texts by line. Pure."""
+"""Line differences of texts."""
 
 from time import process_time
 

@@ -1,4 +1,4 @@
-"""Lists: sorted by their headings, and downloaded as CSV in full."""
+"""Lists: order by their headings, and complete CSV files."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -32,7 +32,7 @@ def test_filters_keep_the_order(reader: Client, airport: TargetDataset):
     assert '<input type="hidden" name="ordering" value="-name">' in text_of(reader, "/datasets/?ordering=-name")
 
 
-# Columns without an order: lists of words, and numbers that are counted for the rows of a page only.
+# Columns without an order: lists of words, and numbers counted only for the rows of a page.
 UNSORTED = {
     "change_list": {"From → to"},
     "column_list": {"Tags", "Failed checks"},
@@ -122,8 +122,8 @@ def test_the_number_of_operations_of_a_report_is_in_the_file(world: World):
 def test_every_list_with_columns_is_downloaded(route: str, admin: Client, airport: TargetDataset):
     loaded(airport)
     address = reverse(route, args=[airport.key] if route == "dataset_changes" else [])
-    shown = admin.get(address).context["page"].paginator.count
-    assert len(downloaded(admin, f"{address}?format=csv")) == shown
+    count = admin.get(address).context["page"].paginator.count
+    assert len(downloaded(admin, f"{address}?format=csv")) == count
 
 
 def test_list_links_to_its_csv_file_with_the_same_filter(reader: Client, airport: TargetDataset):

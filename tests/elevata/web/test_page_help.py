@@ -1,4 +1,4 @@
-"""Help of pages: a sentence for each, chapters of the documentation, and the glossary."""
+"""Help of pages: one sentence each, chapters of the documentation, and the glossary."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Pages of lists: what takes long to find is found once."""
+"""Paged lists: an expensive search runs once."""
 
 import pytest
 from django.db.models import QuerySet

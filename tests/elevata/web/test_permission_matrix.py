@@ -25,9 +25,9 @@ from tests.elevata.web.test_routes import Addresses, addresses, controlled  # no
 
 PATTERNS = patterns()
 Tried = Callable[[URLPattern], tuple[str, ...]]
-# These guard themselves in another way, which their own tests are about.
+# Routes with another protection, which has tests of its own.
 OPEN = {"healthz", "readyz", "metrics", "sign_in", "sign_out", "sso", "sso_callback"}
-# Users without a role need these.
+# Routes for users without a role.
 WITHOUT_ROLE = {"me", "own_password", "sign_out"}
 
 
@@ -45,7 +45,7 @@ def test_routes_open_without_sign_in_are_listed():
 
 
 def tried_methods(name: str) -> Iterator[str]:
-    """Yield the methods to try. A page that declares nothing may not take more than GET."""
+    """Yield the methods to try. A page without a declaration may accept only GET."""
     pattern = PATTERNS[name]
     declares = [method for method in methods_of(pattern) if declared(pattern, method) is not None]
     yield from declares or ["GET"]
@@ -67,11 +67,11 @@ def may(role: Role, needed: Needs | None) -> bool:
 
 
 def least(needed: Needs | None) -> Role:
-    """Return the role that may do this, and least besides."""
+    """Return the role with the fewest permissions that has these."""
     return min((role for role in Role if may(role, needed)), key=lambda role: len(ROLES[role]))
 
 
-# make test tries the role with the fewest permissions, and users without a role.
+# `make test` tries the role with the fewest permissions, and users without a role.
 ROLES_BY_DAY = [
     pytest.param(role, marks=pytest.mark.core if role is Role.VIEWER else pytest.mark.full) for role in Role
 ]
@@ -80,7 +80,7 @@ ROLES_BY_DAY = [
 @pytest.mark.parametrize("everything", [False, pytest.param(True, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("role", ROLES_BY_DAY)
 def test_role_is_accepted_for_its_permissions_and_refused_otherwise(role: Role, everything: bool, addresses: Addresses):  # noqa: F811
-    """By day, a permitted route is tried only by the role with the fewest permissions among those that may use it."""
+    """Check each route; day runs try a permitted route only with the role with the fewest sufficient permissions."""
     client = Client(raise_request_exception=False)
     client.force_login(ensure_user(name="rowena", roles=[role]))
     wrong = []
@@ -91,7 +91,7 @@ def test_role_is_accepted_for_its_permissions_and_refused_otherwise(role: Role, 
             if allowed and not everything and role is not least(needed):
                 continue
             code, _ = status(client, name, method, addresses[name])
-            # A method that is not taken here is nobody's.
+            # A method that is not accepted is permitted to no role.
             if code >= 500 or (code == 403 if allowed else code not in (403, 405)):
                 wrong.append(f"{role} {method} {name}: {code}")
     assert "\n".join(wrong) == ""
@@ -120,13 +120,15 @@ def test_routes_open_without_a_role_are_listed():
     views = {name: pattern.callback for name, pattern in PATTERNS.items()}
     assert {name for name, view in views.items() if getattr(view, "open_without_role", False)} == WITHOUT_ROLE
     resources = [name for name in set(PATTERNS) - OPEN if hasattr(views[name], "cls")]
-    asked = {name: [asks(PATTERNS[name], method) for method in methods_of(PATTERNS[name])] for name in resources}
+    checks = {
+        name: [requires_reading(PATTERNS[name], method) for method in methods_of(PATTERNS[name])] for name in resources
+    }
     assert resources
-    assert [name for name, all_methods in asked.items() if not all(all_methods)] == []
+    assert [name for name, all_methods in checks.items() if not all(all_methods)] == []
 
 
-def asks(pattern: URLPattern, method: str) -> bool:
-    """Return True if a resource asks for the permission to read metadata."""
+def requires_reading(pattern: URLPattern, method: str) -> bool:
+    """Return True if a resource requires the permission to read metadata."""
     return any(isinstance(permission, Reads) for permission in permissions_of(pattern.callback, method))
 
 

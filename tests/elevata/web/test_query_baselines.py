@@ -1,7 +1,6 @@
-"""Number of queries of each page, small and three times as large: none may need more than its baseline.
+"""Number of queries of each page with little and with three times as much data, limited by its baseline.
 
-``REMAKE_BASELINES=1 pytest -m nightly tests/elevata/web/test_query_baselines.py`` writes the file anew, from the
-small one.
+``REMAKE_BASELINES=1 pytest -m nightly tests/elevata/web/test_query_baselines.py`` rewrites the file with little data.
 """
 
 import json
@@ -18,26 +17,26 @@ from elevata.audit.services import chain
 pytestmark = pytest.mark.django_db
 
 BASELINES = Path(__file__).with_name("query_baselines.json")
-# Makes reports again, as many as it has patience for: the quicker the machine, the more it asks.
+# Rebuilds reports within a time limit, so that its number of queries depends on the machine.
 BY_TIME = ("inbox_rows",)
 
 
-def counted(size: Size) -> dict[str, int]:
-    """Queries by page, for somebody who may do everything."""
+def count_queries(size: Size) -> dict[str, int]:
+    """Return the number of queries by page for a user with all permissions."""
     control = fill(size)
     client = signed_in(control.people["everything"])
-    asked = [page for page in pages(control) if page.route not in BY_TIME]
-    chain.seal()  # else the first page that shows a link would do it
-    return {page.name: len(statements(client, page)) for page in asked}
+    measured = [page for page in pages(control) if page.route not in BY_TIME]
+    chain.seal()  # otherwise the first page that shows a link would seal them
+    return {page.name: len(statements(client, page)) for page in measured}
 
 
-def known() -> dict[str, int]:
+def baselines() -> dict[str, int]:
     return json.loads(BASELINES.read_text())
 
 
-def more(counts: dict[str, int]) -> dict[str, str]:
-    """Pages that need more queries than they are known to."""
-    allowed = known()
+def excess(counts: dict[str, int]) -> dict[str, str]:
+    """Return the pages with more queries than their baseline."""
+    allowed = baselines()
     return {
         page: f"{count} queries, {allowed[page]} are known"
         for page, count in counts.items()
@@ -47,15 +46,14 @@ def more(counts: dict[str, int]) -> dict[str, str]:
 
 @pytest.mark.nightly
 def test_no_page_needs_more_queries_than_it_did():
-    counts = counted(SMALL)
+    counts = count_queries(SMALL)
     if os.environ.get("REMAKE_BASELINES"):
         BASELINES.write_text(json.dumps(dict(sorted(counts.items())), indent=2) + "\n")
-    assert sorted(counts) == sorted(known()), "pages came or went: remake the baselines"
-    assert more(counts) == {}
+    assert sorted(counts) == sorted(baselines()), "pages came or went: remake the baselines"
+    assert excess(counts) == {}
 
 
-def test_no_page_needs_more_queries_for_three_times_as_much():
-    """A page that needs more than it did needs more here, too."""
-    counts = counted(THRICE)
-    assert sorted(counts) == sorted(known()), "pages came or went: remake the baselines"
-    assert more(counts) == {}
+def test_no_page_needs_more_queries_for_three_times_as_much_data():
+    counts = count_queries(THRICE)
+    assert sorted(counts) == sorted(baselines()), "pages came or went: remake the baselines"
+    assert excess(counts) == {}

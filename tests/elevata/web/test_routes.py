@@ -30,14 +30,14 @@ from tests.elevata.web.html import html_of
 from tests.elevata.web.routes import RULES, SIGN_IN, Rule, route_names
 
 PAGES = sorted(name for name, rule in RULES.items() if rule.page)
-# Who asks, by the fixture of their client.
+# Fixtures of the clients that send requests.
 VISITORS = ("client", "reader", "operator")
 READING = [name for name, rule in RULES.items() if rule.method == "get"]
 
 
 @pytest.fixture
 def controlled(warehouse: TargetDataset, starter: User) -> Preview:
-    """The preview of an open report that needs an approval, beside an execution that left its record."""
+    """Return the preview of an open report that needs an approval, after an execution with a record."""
     world = World(
         ensure_user(name="mia", roles=[Role.EDITOR]),
         ensure_user(name="bob", roles=[Role.APPROVER]),
@@ -58,7 +58,7 @@ def addresses(warehouse: TargetDataset, person: User, request: pytest.FixtureReq
 
 
 def ask(client: Client, rule: Rule, address: str, **options: Any) -> HttpResponse:
-    """Send what the rule says; the API is told in JSON."""
+    """Send the request of a rule; requests to the API have a JSON body."""
     if rule.method == "post" and address.startswith("/api/"):
         options["content_type"] = "application/json"
     return getattr(client, rule.method)(address, rule.data, **options)
@@ -82,40 +82,40 @@ class Answer:
 
 
 @pytest.fixture(scope="module")
-def given() -> dict[tuple[str, str], Answer]:
-    """The answers so far, by who asked and the route."""
+def answers() -> dict[tuple[str, str], Answer]:
+    """Return a dict that collects the answers by visitor and route."""
     return {}
 
 
 @pytest.fixture
-def answered(
-    db: None, given: dict[tuple[str, str], Answer], request: pytest.FixtureRequest
+def answer_of(
+    db: None, answers: dict[tuple[str, str], Answer], request: pytest.FixtureRequest
 ) -> Callable[[str, str], Answer]:
-    """Return what a visitor (see ``VISITORS``) is answered at a route.
+    """Return a function that returns the answer to a visitor (see ``VISITORS``) at a route.
 
-    The first test asks every route for every visitor: what there is to see is made once, and what a request
-    does is taken back before the next.
+    The first test requests every route as every visitor: the objects are created once, and the effects of each request
+    are rolled back.
     """
-    if not given:
+    if not answers:
         request.getfixturevalue("controlled")
         warehouse, person = request.getfixturevalue("warehouse"), request.getfixturevalue("person")
         for visitor in VISITORS:
             cookies = request.getfixturevalue(visitor).cookies.copy()
             for name, rule in RULES.items():
-                with taken_back():
-                    who = Client()
-                    who.cookies.update(cookies)
+                with rolled_back():
+                    visitor_client = Client()
+                    visitor_client.cookies.update(cookies)
                     addresses = Addresses(warehouse, person, lambda: request.getfixturevalue("controlled"))
                     address = addresses[name]
                     with written_tables() as written:
-                        answer = ask(who, rule, address)
-                    given[visitor, name] = Answer.of(answer, written)
-    return lambda visitor, name: given[visitor, name]
+                        answer = ask(visitor_client, rule, address)
+                    answers[visitor, name] = Answer.of(answer, written)
+    return lambda visitor, name: answers[visitor, name]
 
 
 @contextmanager
 def written_tables() -> Iterator[set[str]]:
-    """Collect the names of the tables that are written to inside."""
+    """Collect the names of the tables that are written to inside the context."""
     tables = set[str]()
 
     def collect(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -131,19 +131,19 @@ _WRITE = re.compile(r'\s*(?:INSERT\s+(?:OR\s+\w+\s+)?INTO|UPDATE|DELETE\s+FROM)\
 
 
 @contextmanager
-def taken_back() -> Iterator[None]:
-    """Take back what is written inside: in the database, the cache and the file of the chain's heads."""
+def rolled_back() -> Iterator[None]:
+    """Roll back all writes inside the context: database, cache and the file of recorded heads."""
     heads = recorded_heads.path()
-    kept = heads.read_bytes() if heads.exists() else None
+    content = heads.read_bytes() if heads.exists() else None
     block = transaction.atomic()
-    block._from_testcase = True  # sealing wants to be outermost, and it is, but for the test
+    block._from_testcase = True  # sealing must be outermost, except for a test's transaction
     with block:
         yield
         transaction.set_rollback(True)
     cache.clear()
     heads.unlink(missing_ok=True)
-    if kept is not None:
-        heads.write_bytes(kept)
+    if content is not None:
+        heads.write_bytes(content)
 
 
 def check(answer: Answer, expected: object) -> None:
@@ -160,38 +160,38 @@ def test_every_route_has_a_rule():
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", RULES)
-def test_route_answers_an_anonymous_user_as_its_rule_expects(answered: Callable[[str, str], Answer], name: str):
-    check(answered("client", name), RULES[name].anonymous)
+def test_route_answers_an_anonymous_user_as_its_rule_expects(answer_of: Callable[[str, str], Answer], name: str):
+    check(answer_of("client", name), RULES[name].anonymous)
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_route_answers_a_reader_as_its_rule_expects(answered: Callable[[str, str], Answer], name: str):
-    check(answered("reader", name), RULES[name].reader)
+def test_route_answers_a_reader_as_its_rule_expects(answer_of: Callable[[str, str], Answer], name: str):
+    check(answer_of("reader", name), RULES[name].reader)
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_route_answers_an_operator_as_its_rule_expects(answered: Callable[[str, str], Answer], name: str):
-    check(answered("operator", name), RULES[name].operator)
+def test_route_answers_an_operator_as_its_rule_expects(answer_of: Callable[[str, str], Answer], name: str):
+    check(answer_of("operator", name), RULES[name].operator)
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_have_no_inline_code_and_no_foreign_resources(answered: Callable[[str, str], Answer], name: str):
-    """Search pages for inline code: the content policy forbids it, which shows in a browser only."""
+def test_pages_have_no_inline_code_and_no_foreign_resources(answer_of: Callable[[str, str], Answer], name: str):
+    """Check for inline code, which the content policy forbids and which only browsers would report."""
     for visitor in ("operator", "client"):
-        answer = answered(visitor, name)
+        answer = answer_of(visitor, name)
         text = answer.text
         assert answer.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
         assert not re.search(r"\sstyle\s*=", text)
         assert not re.search(r"<style|\son[a-z]+\s*=|javascript:", text)
-        # Data for a graph is no script: the content policy lets it stand.
+        # The content policy permits JSON data of a graph.
         assert not re.search(r"""<script(?![^>]*\s(?:src=|type="application/json"))""", text)
         # A link loads nothing until a user follows it.
         assert not re.search(r"""(?:src|action)=["'](?:https?:)?//|<(?!a\s)[^>]*\shref=["'](?:https?:)?//""", text)
 
 
-def test_answers_have_a_request_id(answered: Callable[[str, str], Answer]):
+def test_answers_have_a_request_id(answer_of: Callable[[str, str], Answer]):
     names = sorted(set(RULES) - {"sign_out"})
-    own = {name: answered("operator", name).headers["X-Request-ID"] for name in names}
+    own = {name: answer_of("operator", name).headers["X-Request-ID"] for name in names}
     assert {name: request_id for name, request_id in own.items() if not re.fullmatch(r"[0-9a-f]{32}", request_id)} == {}
 
 
@@ -203,38 +203,38 @@ def test_request_id_of_a_proxy_is_kept(operator: Client, address: str):
 
 
 @pytest.mark.parametrize("visitor", VISITORS)
-def test_no_answer_is_kept_by_a_cache(answered: Callable[[str, str], Answer], visitor: str):
-    kept = {}
+def test_no_answer_is_kept_by_a_cache(answer_of: Callable[[str, str], Answer], visitor: str):
+    cacheable = {}
     for name in RULES:
-        headers = answered(visitor, name).headers
+        headers = answer_of(visitor, name).headers
         wanted = "private, no-cache" if "ETag" in headers else "private, no-store"
         if headers["Cache-Control"] != wanted:
-            kept[name] = headers["Cache-Control"]
-    assert kept == {}
+            cacheable[name] = headers["Cache-Control"]
+    assert cacheable == {}
 
 
-def test_answers_with_data_have_no_etag(answered: Callable[[str, str], Answer]):
+def test_answers_with_data_have_no_etag(answer_of: Callable[[str, str], Answer]):
     with_data = [name for name in READING if "read" in name or "_data" in name or "_history" in name]
     assert with_data
-    assert [name for name in with_data if "ETag" in answered("reader", name).headers] == []
+    assert [name for name in with_data if "ETag" in answer_of("reader", name).headers] == []
 
 
-def test_an_odd_request_id_is_not_taken(client: Client):
+def test_invalid_request_id_is_replaced(client: Client):
     answer = client.get("/healthz", headers={"X-Request-ID": "a b<c>"})
     assert re.fullmatch(r"[0-9a-f]{32}", answer.headers["X-Request-ID"])
 
 
 @pytest.mark.parametrize("name", sorted(set(PAGES) - {"sign_in"}))
-def test_form_fields_of_pages_are_explained(answered: Callable[[str, str], Answer], name: str):
-    answer = answered("operator", name)
+def test_form_fields_of_pages_are_explained(answer_of: Callable[[str, str], Answer], name: str):
+    answer = answer_of("operator", name)
     if answer.status_code == 200:
         assert unexplained(answer.text) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_are_well_formed_html(answered: Callable[[str, str], Answer], name: str):
-    """No template variable stands there unfilled, no tag is left open, no id is there twice."""
-    answer = answered("operator", name)
+def test_pages_are_well_formed_html(answer_of: Callable[[str, str], Answer], name: str):
+    """Check for unrendered template syntax, unclosed tags and duplicate ids."""
+    answer = answer_of("operator", name)
     if answer.status_code != 200:
         return
     text = answer.text
@@ -254,7 +254,7 @@ GET_WRITES = {
     # Waiting links of the chain are sealed before a record is shown.
     "run_record": CHAIN,
     "api-maintenance-record-detail": CHAIN,
-    # An own notice that is opened is read.
+    # Opening an own notice marks it as read.
     "notice_go": {"notifications_notice"},
     # A preview makes the changes and rolls them back.
     "change_undo": {"metadata_targetcolumn"},
@@ -266,7 +266,7 @@ GET_WRITES = {
 
 
 @pytest.mark.parametrize("visitor", VISITORS)
-def test_get_requests_have_no_effects(answered: Callable[[str, str], Answer], visitor: str):
-    """A link or a picture of another site sends GET requests without a CSRF token."""
-    written = {name: answered(visitor, name).written - GET_WRITES.get(name, set()) for name in READING}
+def test_get_requests_have_no_effects(answer_of: Callable[[str, str], Answer], visitor: str):
+    """Check GET requests, because links and images of other sites send them without a CSRF token."""
+    written = {name: answer_of(visitor, name).written - GET_WRITES.get(name, set()) for name in READING}
     assert {name: tables for name, tables in written.items() if tables} == {}

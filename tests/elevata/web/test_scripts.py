@@ -14,7 +14,7 @@ IMPORT = re.compile(r'(?m)^(?:import|export)[^;]*?"(\.[^"]+)";')
 
 @pytest.fixture
 def collected(tmp_path: Path, settings) -> Path:
-    """Our scripts, and the modules of the SQL editor, as ``collectstatic`` leaves them."""
+    """Return the folder of collected scripts, those of the SQL editor included."""
     storage = ModuleStaticFilesStorage(location=tmp_path, base_url="/static/")
     source = FileSystemStorage(location=SCRIPTS)
     paths = {}

@@ -1,4 +1,4 @@
-"""Search on pages: ranks, permissions, and texts that are no names."""
+"""Search on pages: ranks, permissions, and unusual texts."""
 
 from urllib.parse import quote
 
@@ -152,9 +152,7 @@ def _is_bare(route: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in KINDS if isinstance(kind, PageKind)], ids=lambda kind: kind.name
-)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if isinstance(kind, PageKind)], ids=lambda kind: kind.name)
 def test_every_entry_is_found_by_its_label(kind: PageKind):
     admin = User.objects.create_superuser("root")
     for entry in kind.entries:

@@ -1,7 +1,7 @@
-"""Pairs of state files and what the contract's table of operations says of them, word by word.
+"""Pairs of state files and the operations that the contract's table lists for each.
 
-An operation is written ``op subject decision`` after the table it is on: ``+hist`` for the history's.
-``metadata_only`` ones are left out, as in the contract's cases.
+An expected operation is written ``op subject decision`` after its table; ``+hist`` marks the history table.
+Operations that are ``metadata_only`` are omitted, as in the contract's cases.
 """
 
 import json
@@ -23,23 +23,23 @@ from tests.architecture.domain.test_report import _SCRIPT as FINGERPRINT
 from tests.architecture.domain.test_report import AFTER, BEFORE
 
 
-def col(key: str, name: str = "", type_: str = "string(50)", **said: Any) -> dict:
-    given = {"former_names": [], "nullable": True, "role": "attribute", "active": True, "expression": None}
-    return {"key": key, "name": name or key, "type": type_, "inputs": [], **given, **said}
+def col(key: str, name: str = "", type_: str = "string(50)", **fields: Any) -> dict:
+    defaults = {"former_names": [], "nullable": True, "role": "attribute", "active": True, "expression": None}
+    return {"key": key, "name": name or key, "type": type_, "inputs": [], **defaults, **fields}
 
 
 ID = col("c1", "id", "integer", role="business_key", nullable=False)
 V, W = col("c2", "v"), col("c3", "w", "date")
 
 
-def ds(*columns: dict, key: str = "d1", name: str = "rc_a", h: bool = False, bare: bool = False, **said: Any) -> dict:
-    given = {"schema": "rawcore", "former_names": [], "active": True, "materialization": "table", "historize": h}
-    return {"key": key, "name": name, "columns": [*(() if bare else (ID,)), *columns], **given, **said}
+def ds(*columns: dict, key: str = "d1", name: str = "rc_a", h: bool = False, bare: bool = False, **fields: Any) -> dict:
+    defaults = {"schema": "rawcore", "former_names": [], "active": True, "materialization": "table", "historize": h}
+    return {"key": key, "name": name, "columns": [*(() if bare else (ID,)), *columns], **defaults, **fields}
 
 
-def both(*columns: dict, **said: Any) -> dict[bool, list[dict]]:
-    """One dataset, plain and historized."""
-    return {h: [ds(*columns, h=h, **said)] for h in (False, True)}
+def plain_and_historized(*columns: dict, **fields: Any) -> dict[bool, list[dict]]:
+    """Return one dataset, plain (False) and historized (True)."""
+    return {h: [ds(*columns, h=h, **fields)] for h in (False, True)}
 
 
 def of_type(type_: str) -> dict:
@@ -53,8 +53,8 @@ def planned(before: list[dict], after: list[dict], *allowed: str) -> ChangeRepor
     return build_report(CurrentState.of_state(previous), desired, policy, Scope(FILES))
 
 
-def told(report: ChangeReport) -> list[str]:
-    """One line for each operation, from the JSON that people get."""
+def lines_of(report: ChangeReport) -> list[str]:
+    """Return one line for each operation of the report in JSON."""
     lines = []
     for operation in report.as_json()["operations"]:
         if operation["decision"] != METADATA_ONLY:
@@ -120,7 +120,7 @@ TYPES = [
 def test_type_change_has_the_operation_and_decision_of_the_contract(before: str, after: str, op: str) -> None:
     report = planned([ds(of_type(before))], [ds(of_type(after))])
     decision = {ALTER: "allowed", REBUILD: "needs_approval", RETYPE: "blocked"}.get(op)
-    assert told(report) == ([f"rc_a {op} v {decision}"] if op else [])
+    assert lines_of(report) == ([f"rc_a {op} v {decision}"] if op else [])
     assert (report.status, report.destructive) == (
         {"": "no_changes", RETYPE: "blocked"}.get(op, "open"),
         op == RETYPE,
@@ -131,7 +131,7 @@ def test_type_change_has_the_operation_and_decision_of_the_contract(before: str,
 def test_widened_or_rebuilt_type_changes_base_and_history_alike(before: str, after: str, op: str) -> None:
     report = planned([ds(of_type(before), h=True)], [ds(of_type(after), h=True)])
     decision = "allowed" if op == ALTER else "needs_approval"
-    assert told(report) == sorted(f"{table} {op} v {decision}" for table in ("rc_a", "rc_a_hist"))
+    assert lines_of(report) == sorted(f"{table} {op} v {decision}" for table in ("rc_a", "rc_a_hist"))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_widened_or_rebuilt_type_changes_base_and_history_alike(before: str, aft
     [("string(50)", "string(20)"), ("string", "string(9)"), ("bigint", "integer"), ("timestamp", "date")],
 )
 def test_history_keeps_the_wider_type(before: str, after: str) -> None:
-    assert told(planned([ds(of_type(before), h=True)], [ds(of_type(after), h=True)], "type_alter")) == [
+    assert lines_of(planned([ds(of_type(before), h=True)], [ds(of_type(after), h=True)], "type_alter")) == [
         "rc_a retype_column v needs_approval"
     ]
 
@@ -147,7 +147,7 @@ def test_history_keeps_the_wider_type(before: str, after: str) -> None:
 @pytest.mark.parametrize(("before", "after"), [("string", "integer"), ("boolean", "integer"), ("binary", "string")])
 def test_history_retires_a_column_of_incompatible_type_and_adds_a_new_one(before: str, after: str) -> None:
     report = planned([ds(of_type(before), h=True)], [ds(of_type(after), h=True)], "type_alter")
-    assert told(report) == ["rc_a retype_column v needs_approval", "rc_a_hist add_column v needs_approval"]
+    assert lines_of(report) == ["rc_a retype_column v needs_approval", "rc_a_hist add_column v needs_approval"]
     assert ("retire_column", "rawcore.rc_a_hist") in {
         (operation.op, operation.dataset) for operation in report.operations
     }
@@ -337,7 +337,7 @@ PAIRS: dict[str, tuple] = {
 def test_pair_of_state_files_yields_the_operations_of_the_contract(pair: tuple) -> None:
     before, after, allowed, expected = pair
     report = planned(before, after, *allowed)
-    assert told(report) == sorted(expected)
+    assert lines_of(report) == sorted(expected)
     assert (report.status == "blocked") == any(line.endswith(" blocked") for line in expected)
 
 
@@ -345,7 +345,7 @@ def test_pair_of_state_files_yields_the_operations_of_the_contract(pair: tuple) 
 def test_expression_that_follows_a_rename_without_former_names_is_allowed(h: bool) -> None:
     before = ds(V, col("c4", "up", expression="upper(v)", inputs=["c2"]), h=h)
     after = ds(col("c2", "x"), col("c4", "up", expression="upper(x)", inputs=["c2"]), h=h)
-    assert "rc_a change_logic up allowed" in told(planned([before], [after]))
+    assert "rc_a change_logic up allowed" in lines_of(planned([before], [after]))
 
 
 @pytest.mark.parametrize(
@@ -356,20 +356,20 @@ def test_expression_is_allowed_only_if_it_follows_swapped_names_exactly(text: st
     x, y = col("c5", "x", "integer"), col("c6", "y", "integer")
     computed = col("c4", "diff", "integer", expression="x - y", inputs=["c5", "c6"])
     after = ds(x | {"name": "y"}, y | {"name": "x"}, computed | {"expression": text}, h=True)
-    assert f"rc_a change_logic diff {decision}" in told(planned([ds(x, y, computed, h=True)], [after]))
+    assert f"rc_a change_logic diff {decision}" in lines_of(planned([ds(x, y, computed, h=True)], [after]))
 
 
 def test_column_keys_may_repeat_from_dataset_to_dataset() -> None:
-    """As they do in the contract's own cases: inputs then mean the dataset's own columns."""
+    """Check equal column keys in two datasets: inputs refer to columns of the same dataset."""
     before = ds(V, col("c4", "up", expression="upper(v)", inputs=["c2"]), h=True)
     after = ds(col("c2", "x", former_names=["v"]), col("c4", "up", expression="upper(x)", inputs=["c2"]), h=True)
     other = ds(V, key="d2", name="rc_b")
-    assert "rc_a change_logic up allowed" in told(planned([before, other], [after, other]))
+    assert "rc_a change_logic up allowed" in lines_of(planned([before, other], [after, other]))
 
 
 def test_former_name_of_another_existing_dataset_raises_a_warning() -> None:
     report = planned(TWO, [TWO[0], TWO[1] | {"former_names": ["rc_a"]}])
-    assert (told(report), codes(report)) == ([], ["DUPLICATE_TABLE"])
+    assert (lines_of(report), codes(report)) == ([], ["DUPLICATE_TABLE"])
 
 
 # --- one fingerprint ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The cases beside this file, in the contract's format; ``metadata_only`` and warnings are listed, too."""
+"""Planning cases of the contract, including ``metadata_only`` operations and warnings."""
 
 import json
 from pathlib import Path
@@ -35,21 +35,21 @@ def planned(case: dict) -> dict[str, Any]:
 def test_report_of_a_planning_case_matches_its_expectation(case: dict) -> None:
     document, expected = planned(case), case["expect"]
     physical = [operation for operation in document["operations"] if operation["decision"] != METADATA_ONLY]
-    shown = sorted((narrowed(operation, expected["operations"]) for operation in physical), key=repr)
-    assert shown == sorted((dict(sorted(operation.items())) for operation in expected["operations"]), key=repr)
+    operations = sorted((narrowed(operation, expected["operations"]) for operation in physical), key=repr)
+    assert operations == sorted((dict(sorted(operation.items())) for operation in expected["operations"]), key=repr)
     assert (document["status"], document["destructive"]) == (expected["status"], expected["destructive"])
     assert sorted(warning["code"] for warning in document["warnings"]) == expected["warnings"]
     if "metadata_only" in expected:
-        rest = [
+        metadata_only = [
             [operation["op"], operation["dataset"]]
             for operation in document["operations"]
             if operation["decision"] == METADATA_ONLY
         ]
-        assert sorted(rest) == sorted(expected["metadata_only"])
+        assert sorted(metadata_only) == sorted(expected["metadata_only"])
 
 
 def narrowed(operation: dict, expected: list[dict]) -> dict:
-    """Return the found operation limited to the fields of the expected one that it matches; else unchanged."""
+    """Return the fields of the operation that an expected one lists, or the whole operation if none matches."""
     for fields in expected:
         if all(operation.get(name) == value for name, value in fields.items()):
             return dict(sorted(fields.items()))

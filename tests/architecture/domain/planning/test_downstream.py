@@ -1,4 +1,4 @@
-"""Logic upstream of a history: a change that makes the history compare differently is not free wherever it is made."""
+"""Changes of logic upstream of a history, which need an approval if the history then compares differently."""
 
 from dataclasses import replace
 
@@ -12,27 +12,27 @@ from tests.architecture.states import column, dataset, report, state
 KEY = {"role": "business_key", "nullable": False}
 
 
-def stage(**said) -> DatasetState:
+def stage(**fields) -> DatasetState:
     columns = (
         column("s-id", "id", "integer", **KEY),
         column("s-v", "v", expression="upper(v)"),
         column("s-w", "w", "decimal(10,2)"),
     )
-    return dataset("stg", "stg_a", *columns, schema="stage", materialization="view", **said)
+    return dataset("stg", "stg_a", *columns, schema="stage", materialization="view", **fields)
 
 
-def between(**said) -> DatasetState:
-    """A table without a history that takes ``v`` alone."""
+def intermediate(**fields) -> DatasetState:
+    """Return a table without a history that reads only ``v``."""
     columns = (
         column("b-id", "id", "integer", inputs=("s-id",), **KEY),
         column("b-v", "v", inputs=("s-v",)),
     )
-    return dataset("mid", "rc_mid", *columns, inputs=("stg",), **said)
+    return dataset("mid", "rc_mid", *columns, inputs=("stg",), **fields)
 
 
-def kept(read: str = "mid", of: str = "b", **said) -> DatasetState:
+def historized(read: str = "mid", of: str = "b", **fields) -> DatasetState:
     columns = (column("h-id", "id", "integer", inputs=(f"{of}-id",), **KEY), column("h-v", "v", inputs=(f"{of}-v",)))
-    return dataset("end", "rc_end", *columns, **({"inputs": (read,), "historize": True} | said))
+    return dataset("end", "rc_end", *columns, **({"inputs": (read,), "historize": True} | fields))
 
 
 def with_column(reader: DatasetState, key: str, **changes) -> DatasetState:
@@ -40,14 +40,14 @@ def with_column(reader: DatasetState, key: str, **changes) -> DatasetState:
 
 
 def decisions(before: tuple[DatasetState, ...], *changed: DatasetState) -> list[tuple[str, str]]:
-    """Decision and code of the one report that changes these datasets."""
+    """Return decision and code of each operation of the report that changes these datasets."""
     new = {dataset.key: dataset for dataset in changed}
     after = [new.get(dataset.key, dataset) for dataset in before]
     return [(operation.decision, operation.code) for operation in report(state(*before), state(*after)).operations]
 
 
-THROUGH = (stage(), between(), kept())
-DIRECT = (stage(), kept("stg", of="s"))
+THROUGH = (stage(), intermediate(), historized())
+DIRECT = (stage(), historized("stg", of="s"))
 DIFFERS = [(NEEDS_APPROVAL, "HISTORY_DIFFERS")]
 CHANGES = {
     "an expression of a view": with_column(stage(), "s-v", expression="lower(v)"),
@@ -80,9 +80,9 @@ def test_change_upstream_of_a_history_names_the_history() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        with_column(between(), "b-v", expression="lower(v)"),
-        replace(between(), filter="id > 0"),
-        replace(between(), load_policy={"type": "append"}),
+        with_column(intermediate(), "b-v", expression="lower(v)"),
+        replace(intermediate(), filter="id > 0"),
+        replace(intermediate(), load_policy={"type": "append"}),
     ],
     ids=["expression", "filter", "load policy"],
 )
@@ -96,24 +96,24 @@ def test_change_of_a_column_that_no_history_reads_is_allowed() -> None:
 
 
 def test_change_of_logic_without_a_downstream_history_is_allowed() -> None:
-    before = (stage(), between(), kept(historize=False))
+    before = (stage(), intermediate(), historized(historize=False))
     for changed in CHANGES.values():
         assert {decision for decision, _ in decisions(before, changed)} == {ALLOWED}
 
 
 def test_changed_column_in_the_filter_of_an_intermediate_table_needs_approval() -> None:
-    before = (stage(), replace(between(), filter="w > 1"), kept())
+    before = (stage(), replace(intermediate(), filter="w > 1"), historized())
     assert decisions(before, with_column(stage(), "s-w", expression="w * 2")) == DIFFERS
 
 
 def test_changed_column_in_an_expression_without_declared_input_needs_approval() -> None:
-    hidden = with_column(between(), "b-v", expression="concat(v, w)")
-    assert decisions((stage(), hidden, kept()), with_column(stage(), "s-w", expression="1")) == DIFFERS
+    hidden = with_column(intermediate(), "b-v", expression="concat(v, w)")
+    assert decisions((stage(), hidden, historized()), with_column(stage(), "s-w", expression="1")) == DIFFERS
 
 
 def test_change_needs_approval_if_column_inputs_between_it_and_a_history_are_unknown() -> None:
-    blind = tuple(replace(column, inputs=()) for column in between().columns)
-    before = (stage(), replace(between(), columns=blind), kept())
+    blind = tuple(replace(column, inputs=()) for column in intermediate().columns)
+    before = (stage(), replace(intermediate(), columns=blind), historized())
     assert decisions(before, with_column(stage(), "s-w", expression="w * 2")) == DIFFERS
 
 
@@ -124,8 +124,10 @@ def test_change_reaches_a_history_through_a_retired_dataset(retired) -> None:
 
 
 def test_change_reaches_a_history_through_inputs_that_the_report_removes() -> None:
-    away = replace(between(), inputs=(), columns=tuple(replace(column, inputs=()) for column in between().columns))
-    operations = report(state(*THROUGH), state(CHANGES["a filter of a view"], away, kept())).operations
+    away = replace(
+        intermediate(), inputs=(), columns=tuple(replace(column, inputs=()) for column in intermediate().columns)
+    )
+    operations = report(state(*THROUGH), state(CHANGES["a filter of a view"], away, historized())).operations
     assert {(operation.decision, operation.code) for operation in operations} == set(DIFFERS)
 
 
@@ -137,7 +139,7 @@ def test_change_reaches_a_history_through_a_table_that_reads_another_history() -
 
 @pytest.mark.parametrize("choice", [{"track": ["v"]}, {"open_end": "9999-12-31"}, {"views": ["current"]}])
 def test_version_policy_of_a_table_without_history_needs_no_approval(choice: dict) -> None:
-    assert decisions(THROUGH, replace(between(), history_policy=choice)) == [(ALLOWED, "CHANGE_LOGIC")]
+    assert decisions(THROUGH, replace(intermediate(), history_policy=choice)) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +152,12 @@ def test_version_policy_of_a_table_without_history_needs_no_approval(choice: dic
     ],
 )
 def test_history_policy_that_decides_table_rows_reaches_the_downstream_history(choice: dict) -> None:
-    assert decisions(THROUGH, replace(between(), history_policy=choice)) == DIFFERS
+    assert decisions(THROUGH, replace(intermediate(), history_policy=choice)) == DIFFERS
 
 
 def test_downstream_search_ends_for_datasets_that_read_each_other() -> None:
-    first = replace(between(), key="x", name="rc_x", inputs=("y",))
-    second = replace(between(), key="y", name="rc_y", inputs=("x",))
+    first = replace(intermediate(), key="x", name="rc_x", inputs=("y",))
+    second = replace(intermediate(), key="y", name="rc_y", inputs=("x",))
     assert decisions((first, second), replace(first, filter="id > 0")) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
@@ -173,15 +175,15 @@ def test_change_reaches_a_history_through_a_column_matched_by_name() -> None:
 
 
 def test_new_input_of_an_applied_historized_reader_needs_approval() -> None:
-    """Its reader was approved without it, so nobody has agreed to what it says."""
-    operations = report(state(kept("stg", of="s")), state(stage(), kept("stg", of="s"))).operations
+    """Check an input that was not part of the approved state of its reader."""
+    operations = report(state(historized("stg", of="s")), state(stage(), historized("stg", of="s"))).operations
     assert [(operation.op, operation.decision, operation.code) for operation in operations] == [
         ("create_table", *DIFFERS[0])
     ]
 
 
 def test_new_dataset_created_with_its_reader_is_allowed() -> None:
-    operations = report(state(), state(stage(), kept("stg", of="s"))).operations
+    operations = report(state(), state(stage(), historized("stg", of="s"))).operations
     assert {operation.decision for operation in operations} == {ALLOWED}
 
 
@@ -196,7 +198,7 @@ def test_policy_that_allows_another_materialization_allows_changed_logic_with_it
 
 
 def model(select: str) -> DatasetState:
-    """A historized model over the table between, which takes its key alone."""
+    """Return a historized model that reads only the key of the intermediate table."""
     columns = (column("m-id", "id", "integer", inputs=("b-id",), **KEY),)
     return dataset("model", "rc_model", *columns, inputs=("mid",), historize=True, select=select)
 
@@ -212,11 +214,11 @@ def model(select: str) -> DatasetState:
     ],
 )
 def test_change_of_a_column_that_decides_the_rows_of_a_model_reaches_its_history(select: str) -> None:
-    before = (stage(), between(), model(select))
-    assert decisions(before, with_column(between(), "b-v", expression="lower(v)")) == DIFFERS
+    before = (stage(), intermediate(), model(select))
+    assert decisions(before, with_column(intermediate(), "b-v", expression="lower(v)")) == DIFFERS
     assert decisions(before, CHANGES["an expression of a view"]) == DIFFERS
 
 
 def test_change_of_a_column_that_a_model_does_not_name_is_allowed() -> None:
-    before = (stage(), between(), model("SELECT id FROM rawcore.rc_mid WHERE id > 3"))
-    assert decisions(before, with_column(between(), "b-v", expression="lower(v)")) == [(ALLOWED, "CHANGE_LOGIC")]
+    before = (stage(), intermediate(), model("SELECT id FROM rawcore.rc_mid WHERE id > 3"))
+    assert decisions(before, with_column(intermediate(), "b-v", expression="lower(v)")) == [(ALLOWED, "CHANGE_LOGIC")]

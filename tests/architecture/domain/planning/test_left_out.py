@@ -21,9 +21,9 @@ def table(key: str, *names: str, **fields) -> DatasetState:
 
 
 def test_dataset_with_a_blocked_operation_is_left_out_with_the_reason() -> None:
-    out = leaving_out(state(table("a", "x", "y"), table("b", "x")), state(table("a", "x"), table("b", "x", "y")))
-    assert out.keys == {"a"}
-    (warning,) = out.warnings.values()
+    left = leaving_out(state(table("a", "x", "y"), table("b", "x")), state(table("a", "x"), table("b", "x", "y")))
+    assert left.keys == {"a"}
+    (warning,) = left.warnings.values()
     assert (warning.code, warning.dataset, warning.column) == ("LEFT_OUT", "rawcore.rc_a", "y")
     assert warning.message.startswith("is left out: drop_column rawcore.rc_a: y is blocked (DROP_COLUMN), ")
 
@@ -32,9 +32,9 @@ def test_changed_reader_of_a_left_out_dataset_is_left_out_across_unchanged_datas
     middle, reader = table("b", "x", inputs=("a",)), table("c", "x", inputs=("b",))
     changed, other = table("c", "x", "y", inputs=("b",)), table("d", "x", "y")
     before = state(table("a", "x", "y"), middle, reader, table("d", "x"))
-    out = leaving_out(before, state(table("a", "x"), middle, changed, other))
-    assert out.keys == {"a", "c"}
-    assert out.warnings["c"].message == "is left out: it reads rawcore.rc_a, which is left out"
+    left = leaving_out(before, state(table("a", "x"), middle, changed, other))
+    assert left.keys == {"a", "c"}
+    assert left.warnings["c"].message == "is left out: it reads rawcore.rc_a, which is left out"
 
 
 def test_dataset_that_needs_the_name_of_a_left_out_dataset_is_left_out() -> None:

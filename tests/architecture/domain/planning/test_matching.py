@@ -1,4 +1,4 @@
-"""Objects with a changed stable key are matched by name, under the key of their tables."""
+"""Matching of objects by name after their stable keys changed."""
 
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
@@ -17,13 +17,13 @@ def key(*names: str) -> str:
     return str(uuid5(NAMESPACE_DNS, "/".join(names)))
 
 
-def dataset(name: str, *columns: str, **said) -> DatasetState:
+def dataset(name: str, *columns: str, **changes) -> DatasetState:
     described = tuple(
         ColumnState(key(name, column), column, "string", role="business_key" if column == "id" else "attribute")
         for column in columns or ("id", "v")
     )
-    kept = {"historize": True, "history_key": key(name, "hist")} | said
-    return DatasetState(key(name), "rawcore", "rawcore", f"rc_{name}", described, **kept)
+    fields = {"historize": True, "history_key": key(name, "hist")} | changes
+    return DatasetState(key(name), "rawcore", "rawcore", f"rc_{name}", described, **fields)
 
 
 def column(of: DatasetState, name: str) -> ColumnState:
@@ -35,8 +35,8 @@ def with_column(of: DatasetState, which: str, **changes) -> DatasetState:
     return replace(of, columns=columns)
 
 
-def described_anew(state: DatasetState) -> DatasetState:
-    """The same thing with another key, its history and its columns, too."""
+def with_new_keys(state: DatasetState) -> DatasetState:
+    """Return the dataset with new keys, those of its history and columns included."""
     return replace(
         state,
         key=key("new", state.key),
@@ -58,14 +58,14 @@ def test_matching_changes_nothing_while_no_key_moved():
 
 def test_dataset_with_a_moved_key_is_matched_by_name():
     applied = dataset("a")
-    known = as_known([described_anew(applied)], [applied])
+    known = as_known([with_new_keys(applied)], [applied])
     assert known.states == (applied,)
     assert known.moved == {applied.key: key("new", applied.key)}
 
 
 def test_match_by_name_warns_of_the_dataset_and_each_column():
     applied = dataset("a")
-    known = as_known([described_anew(applied)], [applied])
+    known = as_known([with_new_keys(applied)], [applied])
     code, name = "KEY_CHANGED_NAME_KEPT", "rawcore.rc_a"
     assert warned(known) == [(code, name, ""), (code, name, "id"), (code, name, "v")]
     assert {dataset_key for dataset_key, _ in known.warnings} == {applied.key}
@@ -73,13 +73,13 @@ def test_match_by_name_warns_of_the_dataset_and_each_column():
 
 def test_match_by_name_ignores_case():
     applied = dataset("a")
-    desired = replace(described_anew(applied), name="RC_A")
+    desired = replace(with_new_keys(applied), name="RC_A")
     assert as_known([desired], [applied]).states == (replace(applied, name="RC_A"),)
 
 
 def test_match_by_name_keeps_hash_components_and_tables():
     applied = dataset("a")
-    (known,) = as_known([described_anew(applied)], [applied]).states
+    (known,) = as_known([with_new_keys(applied)], [applied]).states
     assert entity_key_components(known) == entity_key_components(applied)
     assert row_hash_components(known) == row_hash_components(applied)
     assert tables_of(known) == tables_of(applied)
@@ -94,7 +94,7 @@ def test_column_with_a_moved_key_is_matched_by_name():
 
 def test_renamed_object_with_a_moved_key_is_matched_by_former_name_without_warning():
     applied = dataset("a")
-    renamed = replace(with_column(described_anew(applied), "v", name="w", former_names=("v",)), name="rc_z")
+    renamed = replace(with_column(with_new_keys(applied), "v", name="w", former_names=("v",)), name="rc_z")
     desired = replace(renamed, former_names=("rc_a",))
     known = as_known([desired], [applied])
     assert (known.states[0].key, known.states[0].name) == (applied.key, "rc_z")
@@ -105,7 +105,7 @@ def test_renamed_object_with_a_moved_key_is_matched_by_former_name_without_warni
 def test_new_column_and_dataset_keep_their_own_keys():
     applied = dataset("a")
     more = replace(applied, columns=(*applied.columns, ColumnState(key("n"), "n", "string")))
-    known = as_known([described_anew(more), dataset("b")], [applied])
+    known = as_known([with_new_keys(more), dataset("b")], [applied])
     assert column(known.states[0], "n").key == key("new", key("n"))
     assert known.states[1] == dataset("b")
 
@@ -124,16 +124,16 @@ def test_ambiguous_former_names_match_nothing():
 
 def test_new_history_of_a_matched_dataset_keeps_its_own_key():
     applied = dataset("a", historize=False, history_key=None)
-    desired = described_anew(dataset("a"))
+    desired = with_new_keys(dataset("a"))
     (known,) = as_known([desired], [applied]).states
     assert (known.key, known.history_key) == (applied.key, desired.history_key)
 
 
-# --- what others say of it -------------------------------------------------------------------
+# --- references from others -------------------------------------------------------------------
 
 
 def reading(upstream: DatasetState, by: str) -> DatasetState:
-    """A dataset that reads another one (or its history), a column each."""
+    """Return a dataset with one column that reads column ``v`` of another dataset, or of its history."""
     reader = dataset("reader", historize=False, history_key=None, inputs=(by,))
     return with_column(reader, "v", inputs=(column(upstream, "v").key,))
 
@@ -141,11 +141,11 @@ def reading(upstream: DatasetState, by: str) -> DatasetState:
 def test_inputs_of_a_reader_follow_moved_keys():
     applied = dataset("a")
     for before, after in (
-        (applied.key, described_anew(applied).key),
-        (applied.history_key, described_anew(applied).history_key),
+        (applied.key, with_new_keys(applied).key),
+        (applied.history_key, with_new_keys(applied).history_key),
     ):
-        reader = reading(described_anew(applied), after)
-        known = as_known([described_anew(applied), reader], [applied, reading(applied, before)])
+        reader = reading(with_new_keys(applied), after)
+        known = as_known([with_new_keys(applied), reader], [applied, reading(applied, before)])
         assert known.states[1] == reading(applied, before)
 
 
@@ -157,18 +157,18 @@ def referring(child: DatasetState, parent: DatasetState, own: str) -> DatasetSta
 def test_references_to_a_parent_follow_moved_keys():
     parent, child = dataset("a"), dataset("c")
     before = referring(child, parent, key("ref"))
-    after = referring(described_anew(child), described_anew(parent), key("new ref"))
-    known = as_known([described_anew(parent), after], [parent, flat(before)])
+    after = referring(with_new_keys(child), with_new_keys(parent), key("new ref"))
+    known = as_known([with_new_keys(parent), after], [parent, flat(before)])
     assert known.states == (parent, before)
 
 
-# --- whatever moves ----------------------------------------------------------------------------
+# --- random changes ---------------------------------------------------------------------------
 
 NAMES = ("a", "b", "c", "d")
 
 
 def chain() -> list[DatasetState]:
-    """Datasets that read each the one before, a column each."""
+    """Return datasets of which each reads a column of the one before."""
     datasets = [dataset(NAMES[0])]
     for name in NAMES[1:]:
         upstream = datasets[-1]
@@ -177,16 +177,16 @@ def chain() -> list[DatasetState]:
     return datasets
 
 
-def under(state: DatasetState, keys: dict[str, str]) -> DatasetState:
-    """The same description with other keys, wherever they stand."""
+def with_keys(state: DatasetState, keys: dict[str, str]) -> DatasetState:
+    """Return the dataset with each key replaced by that of the mapping."""
 
-    def other(old_key: str) -> str:
+    def new_key(old_key: str) -> str:
         return keys.get(old_key, old_key)
 
     columns = tuple(
-        replace(column, key=other(column.key), inputs=tuple(map(other, column.inputs))) for column in state.columns
+        replace(column, key=new_key(column.key), inputs=tuple(map(new_key, column.inputs))) for column in state.columns
     )
-    return replace(state, key=other(state.key), inputs=tuple(map(other, state.inputs)), columns=columns)
+    return replace(state, key=new_key(state.key), inputs=tuple(map(new_key, state.inputs)), columns=columns)
 
 
 KEYS = [key for state in chain() for key in (state.key, *(each.key for each in state.columns))]
@@ -196,6 +196,6 @@ KEYS = [key for state in chain() for key in (state.key, *(each.key for each in s
 def test_any_set_of_moved_keys_is_matched_with_one_warning_each(moved):
     applied = chain()
     keys = {old_key: key("new", old_key) for old_key in moved}
-    known = as_known([under(state, keys) for state in applied], applied)
+    known = as_known([with_keys(state, keys) for state in applied], applied)
     assert known.states == tuple(applied)
     assert len(known.warnings) == len(moved)

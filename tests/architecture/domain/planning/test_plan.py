@@ -1,4 +1,4 @@
-"""Planning as a whole: order, names that others hold, scopes, and what holds for all pairs of states."""
+"""Properties of plans: order of operations, names in use, scopes, and invariants of all pairs of states."""
 
 import string
 
@@ -16,13 +16,22 @@ from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import ArchitectureState
 from metadata.domain.naming import history_name
 from metadata.domain.state import DatasetState
-from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, codes, column, dataset, report, said, state
+from tests.architecture.states import (
+    EVERYTHING_ALLOWED,
+    carried_out,
+    codes,
+    column,
+    dataset,
+    descriptions,
+    report,
+    state,
+)
 
 TYPES = ("string", "string(20)", "string(50)", "integer", "bigint", "decimal(10,2)", "decimal(12,4)", "float", "date")
 TYPES += ("timestamp", "boolean", "uuid")
 NAMES = ("a", "b", "c", "d", "e")
 
-# What a person edits: everything but identity is free, so swaps, chains and reused names all come up.
+# Editable fields of a column. Names are drawn freely, so that swaps, chains and reused names occur.
 described = st.builds(
     dict,
     type_=st.sampled_from(TYPES),
@@ -64,10 +73,14 @@ def test_a_new_column_that_forbids_null_is_added_with_a_warning(nullable: bool, 
     key = column("id", "id", "integer", role="business_key")
     added = column("c1", "z", "integer", nullable=nullable)
     before, after = (dataset("d1", "rc_a", *columns, historize=True) for columns in ((key,), (key, added)))
-    made = report(state(before), state(after))
-    assert [(operation.op, operation.decision) for operation in made.operations] == [(ops.ADD_COLUMN, "allowed")] * 2
-    given = [(warning.dataset, warning.column) for warning in made.warnings if warning.code == "NOT_NULL_ADDED"]
-    assert given == warnings
+    change_report = report(state(before), state(after))
+    assert [(operation.op, operation.decision) for operation in change_report.operations] == [
+        (ops.ADD_COLUMN, "allowed")
+    ] * 2
+    null_warnings = [
+        (warning.dataset, warning.column) for warning in change_report.warnings if warning.code == "NOT_NULL_ADDED"
+    ]
+    assert null_warnings == warnings
 
 
 EVERY_PAIR = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -77,17 +90,16 @@ EVERY_PAIR = settings(max_examples=60, deadline=None, suppress_health_check=[Hea
 @given(states(), states())
 def test_executed_report_leaves_only_operations_on_tables_set_aside(before, after) -> None:
     first = report(before, after, EVERYTHING_ALLOWED)
-    reached = carried_out(before, after, first)
-    second = report(reached, after, EVERYTHING_ALLOWED)
-    assert {operation.dataset for operation in second.operations} <= put_off(first, after)
-    assert said(report(carried_out(reached, after, second), after, EVERYTHING_ALLOWED)) == []
+    applied = carried_out(before, after, first)
+    second = report(applied, after, EVERYTHING_ALLOWED)
+    assert {operation.dataset for operation in second.operations} <= skipped_tables(first, after)
+    assert descriptions(report(carried_out(applied, after, second), after, EVERYTHING_ALLOWED)) == []
 
 
-def put_off(first: ChangeReport, after: ArchitectureState) -> set[str]:
-    """Return the tables that the first report set aside: one had a dataset's former name, another its own.
+def skipped_tables(first: ChangeReport, after: ArchitectureState) -> set[str]:
+    """Return the tables that the first report skipped because of a conflicting former name, with their histories.
 
-    That is warned about, and the tables and histories of both are left as they are. Once the dataset's logic is
-    applied, its former names are known, and the second report plans them.
+    The report warns of them. Once the logic of the dataset is applied, the second report plans them.
     """
     warned = {warning.dataset for warning in first.warnings if warning.code == "DUPLICATE_TABLE"}
     datasets = [dataset for dataset in after.datasets if dataset.qualified_name in warned]
@@ -101,7 +113,7 @@ def put_off(first: ChangeReport, after: ArchitectureState) -> set[str]:
 def test_default_policy_blocks_or_asks_approval_for_every_destructive_operation(before, after) -> None:
     for operation in report(before, after).operations:
         assert not operation.destructive or operation.decision in (ops.BLOCKED, ops.NEEDS_APPROVAL)
-        # A view's columns hold nothing that could be lost.
+        # The columns of a view store no data.
         lost = operation.op in (ops.DROP_COLUMN, ops.RETYPE_COLUMN) and operation.code != VIEW_COLUMN
         assert not lost or operation.decision == ops.BLOCKED
 
@@ -161,8 +173,8 @@ def test_plan_limited_to_a_scope_equals_the_plan_of_that_scope(before, after, sc
 
 @EVERY_PAIR
 @given(states())
-def test_report_of_a_state_against_itself_has_no_changes(one) -> None:
-    assert report(one, one).status == "no_changes"
+def test_report_of_a_state_against_itself_has_no_changes(unchanged) -> None:
+    assert report(unchanged, unchanged).status == "no_changes"
 
 
 # --- order -----------------------------------------------------------------------------------
@@ -171,7 +183,7 @@ def test_report_of_a_state_against_itself_has_no_changes(one) -> None:
 def test_a_rename_waits_for_the_one_that_frees_its_name() -> None:
     before = dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c"))
     after = dataset("d1", "", column("k1", "b"), column("k2", "c"), column("k3", "d"))
-    assert said(report(state(before), state(after))) == [
+    assert descriptions(report(state(before), state(after))) == [
         "rename_column rawcore.rc_d1: c → d",
         "rename_column rawcore.rc_d1: b → c",
         "rename_column rawcore.rc_d1: a → b",
@@ -181,7 +193,7 @@ def test_a_rename_waits_for_the_one_that_frees_its_name() -> None:
 def test_a_column_in_the_way_is_dropped_first_and_any_other_last() -> None:
     before = dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c"))
     after = dataset("d1", "", column("k1", "b"), column("k4", "new", "date"))
-    assert said(report(state(before), state(after), EVERYTHING_ALLOWED)) == [
+    assert descriptions(report(state(before), state(after), EVERYTHING_ALLOWED)) == [
         "drop_column rawcore.rc_d1: b",
         "rename_column rawcore.rc_d1: a → b",
         "add_column rawcore.rc_d1: new",
@@ -204,14 +216,14 @@ def test_input_is_created_before_its_reader() -> None:
     upstream = dataset("d9", "z_first", schema="serving")
     reader = dataset("d1", "a_second", schema="serving", inputs=("d9",))
     change_report = report(state(), state(reader, upstream))
-    assert said(change_report) == ["create_table serving.z_first", "create_table serving.a_second"]
+    assert descriptions(change_report) == ["create_table serving.z_first", "create_table serving.a_second"]
 
 
 def test_reader_is_dropped_before_its_input() -> None:
     upstream = dataset("d9", "z_read", schema="serving")
     reader = dataset("d1", "a_reader", schema="serving", inputs=("d9",))
     change_report = report(state(reader, upstream), state())
-    assert said(change_report) == ["drop_table serving.a_reader", "drop_table serving.z_read"]
+    assert descriptions(change_report) == ["drop_table serving.a_reader", "drop_table serving.z_read"]
 
 
 def test_datasets_that_read_each_other_are_planned() -> None:
@@ -219,7 +231,7 @@ def test_datasets_that_read_each_other_are_planned() -> None:
     assert len(report(state(), ring).operations) == 2
 
 
-# --- names that others hold ------------------------------------------------------------------
+# --- names in use --------------------------------------------------------------------------
 
 
 def test_operation_that_needs_the_name_of_a_blocked_rename_is_blocked() -> None:
@@ -281,10 +293,10 @@ def test_a_blocked_history_policy_keeps_history_columns_retired() -> None:
 @pytest.mark.parametrize("name", ["select", "n" * 200, "Größe", "a`b", "with space", string.punctuation])
 def test_any_column_name_is_planned(name: str) -> None:
     before, after = dataset("d1", "", column("k1", "a")), dataset("d1", "", column("k1", name))
-    assert said(report(state(before), state(after))) == [f"rename_column rawcore.rc_d1: a → {name}"]
+    assert descriptions(report(state(before), state(after))) == [f"rename_column rawcore.rc_d1: a → {name}"]
 
 
-# --- each possible when its turn comes -------------------------------------------------------
+# --- each operation is possible in order ------------------------------------------------------
 
 
 def ring(renames: dict[str, str], start: str) -> bool:
@@ -295,14 +307,17 @@ def ring(renames: dict[str, str], start: str) -> bool:
     return name == start
 
 
-def check_turns(operations, held: dict[str, set[str]], rename: str, add: str, drop: str, space) -> None:
-    """Go through operations with the names that are held; ``space`` says where an operation's names live."""
+def check_turns(operations, in_use: dict[str, set[str]], rename: str, add: str, drop: str, space) -> None:
+    """Check that each operation takes a name that is free by then.
+
+    ``in_use`` are the names by namespace; ``space`` returns the namespace of an operation.
+    """
     renames: dict[str, dict[str, str]] = {}
     for operation in operations:
         if operation.op == rename:
             renames.setdefault(space(operation), {})[operation.from_.lower()] = operation.to.lower()
     for operation in operations:
-        names = held.setdefault(space(operation), set())
+        names = in_use.setdefault(space(operation), set())
         if operation.op == rename:
             start, end = operation.from_.lower(), operation.to.lower()
             names.discard(start)
@@ -328,7 +343,7 @@ def test_a_column_takes_a_name_only_once_it_is_free(before, after) -> None:
     retired = {
         (operation.dataset, operation.column.lower()) for operation in open_ if operation.op == ops.RETIRE_COLUMN
     }
-    held = {
+    in_use = {
         dataset.qualified_name: {
             column.name.lower()
             for column in dataset.columns
@@ -336,7 +351,7 @@ def test_a_column_takes_a_name_only_once_it_is_free(before, after) -> None:
         }
         for dataset in before.datasets
     }
-    check_turns(open_, held, ops.RENAME_COLUMN, ops.ADD_COLUMN, ops.DROP_COLUMN, lambda operation: operation.dataset)
+    check_turns(open_, in_use, ops.RENAME_COLUMN, ops.ADD_COLUMN, ops.DROP_COLUMN, lambda operation: operation.dataset)
 
 
 @EVERY_PAIR
@@ -346,14 +361,14 @@ def test_a_table_takes_a_name_only_once_it_is_free(before, after) -> None:
     base = [operation for operation in operations if operation.side == BASE and operation.code != "MATERIALIZATION"]
     open_ = [operation for operation in base if operation.decision != ops.BLOCKED]
     staying = {dataset.key for dataset in after.datasets if not dataset.active}
-    held = {
+    in_use = {
         "": {
             dataset.qualified_name.lower()
             for dataset in before.datasets
             if dataset.active and dataset.key not in staying
         }
     }
-    check_turns(open_, held, ops.RENAME_TABLE, ops.CREATE_TABLE, ops.DROP_TABLE, lambda operation: "")
+    check_turns(open_, in_use, ops.RENAME_TABLE, ops.CREATE_TABLE, ops.DROP_TABLE, lambda operation: "")
 
 
 # --- views -----------------------------------------------------------------------------------

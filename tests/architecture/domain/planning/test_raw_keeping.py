@@ -1,4 +1,4 @@
-"""Changes of the deliveries that raw keeps: logic alone, or a rebuild that partitions the table."""
+"""Changes of the retained deliveries of raw tables: a change of logic, or a rebuild that partitions the table."""
 
 from dataclasses import replace
 
@@ -71,10 +71,10 @@ def test_fewer_deliveries_and_another_rule_of_a_source_are_two_decisions():
     historized = replace(CUSTOMER, historize=True)
     done = planned([before, historized], observed(before), [after, historized])
     assert sorted(operation.code for operation in done.operations) == ["FEWER_DELIVERIES", "HISTORY_DIFFERS"]
-    moved = before
+    applied = before
     for operation in done.operations:
-        moved = advance(moved, operation, after)
-    assert moved.load_policy == after.load_policy
+        applied = advance(applied, operation, after)
+    assert applied.load_policy == after.load_policy
 
 
 def keeping(before: tuple, after: tuple) -> list:

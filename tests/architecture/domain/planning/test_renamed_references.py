@@ -1,4 +1,4 @@
-"""Texts that follow renamed columns: only a rename of this very plan lets a text change without a question."""
+"""Expressions and filters that follow renamed columns: allowed only with a rename in the same plan."""
 
 from dataclasses import replace
 
@@ -17,9 +17,9 @@ def read(*columns: ColumnState, key: str = "up") -> DatasetState:
     return dataset(key, f"rc_{key}", column(f"{key}-id", "id", "integer", **KEY), *columns)
 
 
-def reader(expression: str | None, *inputs: str, reads: tuple[str, ...] = ("up",), **said) -> DatasetState:
+def reader(expression: str | None, *inputs: str, reads: tuple[str, ...] = ("up",), **fields) -> DatasetState:
     columns = (column("r-id", "id", "integer", **KEY), column("r-v", "v", expression=expression, inputs=inputs))
-    return dataset("rd", "rc_rd", *columns, inputs=reads, historize=True, **said)
+    return dataset("rd", "rc_rd", *columns, inputs=reads, historize=True, **fields)
 
 
 def logic(before: tuple[DatasetState, ...], after: tuple[DatasetState, ...]) -> list[tuple[str, str]]:
@@ -86,13 +86,13 @@ def test_unchanged_text_that_names_a_missing_column_is_no_change_of_logic() -> N
 
 
 def differing(before: tuple[DatasetState, ...], after: tuple[DatasetState, ...]) -> list[str]:
-    """The datasets with an operation that makes a history compare differently."""
+    """Return the datasets with an operation that makes a history compare differently."""
     operations = report(state(*before), state(*after)).operations
     return [operation.dataset for operation in operations if (operation.decision, operation.code) == DIFFERS]
 
 
 def test_rename_after_which_a_text_names_another_column_needs_approval_itself() -> None:
-    """Carried out alone, it leaves nothing that differs in the reader."""
+    """Check that the rename needs an approval, because no difference remains in the reader after its execution."""
     own, swapped = reader(None, "a", filter="a > 1"), read(replace(A, name="b"), replace(B, name="a"))
     assert set(differing((read(A, B), own), (swapped, own))) == {"rawcore.rc_up", "rawcore.rc_rd"}
     assert differing((swapped, own), (swapped, own)) == []
@@ -122,10 +122,10 @@ def test_swapped_names_of_one_input_need_approval_though_another_input_has_them(
     assert set(names) == {"rawcore.rc_other", "rawcore.rc_rd"}
 
 
-def by_name(name: str, **said) -> DatasetState:
-    """A reader whose column has neither expression nor inputs: it takes what is called like it."""
+def by_name(name: str, **fields) -> DatasetState:
+    """Return a reader with a column without expression and inputs, which is matched by name."""
     key = column("r-id", "id", "integer", inputs=("up-id",), **KEY)
-    return dataset("rd", "rc_rd", key, column("r-v", name, **said), inputs=("up",), historize=True)
+    return dataset("rd", "rc_rd", key, column("r-v", name, **fields), inputs=("up",), historize=True)
 
 
 def test_renamed_column_without_inputs_reads_its_new_name_and_needs_approval() -> None:
@@ -138,16 +138,16 @@ def test_renamed_column_without_inputs_reads_its_new_name_and_needs_approval() -
 def test_another_first_input_of_a_column_needs_approval() -> None:
     first, other = reader(None, "a", "b"), reader(None, "b", "a")
     assert differing((read(A, B), first), (read(A, B), other)) == ["rawcore.rc_rd"]
-    made = [report(state(read(A, B), reader(None, "a")), state(read(A, B), wanted)) for wanted in (first, other)]
-    assert made[0].fingerprint != made[1].fingerprint
+    reports = [report(state(read(A, B), reader(None, "a")), state(read(A, B), wanted)) for wanted in (first, other)]
+    assert reports[0].fingerprint != reports[1].fingerprint
 
 
-# --- set aside: the former name is there as well ---------------------------------------------------
+# --- skipped: the former name still exists ---------------------------------------------------------
 
 
 def test_changed_logic_of_a_column_with_a_conflicting_former_name_needs_approval() -> None:
-    own, gone = reader("upper(a)", "a"), column("x")
-    before = (read(A, B), replace(own, columns=(*own.columns, gone)))
+    own, dropped = reader("upper(a)", "a"), column("x")
+    before = (read(A, B), replace(own, columns=(*own.columns, dropped)))
     key, value = own.columns
     changed = replace(own, columns=(key, replace(value, expression="lower(a)", former_names=("x",))))
     assert differing(before, (read(A, B), changed)) == ["rawcore.rc_rd"]
@@ -157,8 +157,8 @@ def test_changed_logic_of_a_column_with_a_conflicting_former_name_needs_approval
 
 
 def test_changed_logic_of_a_dataset_with_a_conflicting_former_name_needs_approval() -> None:
-    own, gone = reader("upper(a)", "a"), dataset("gone", "rc_gone")
+    own, dropped = reader("upper(a)", "a"), dataset("gone", "rc_gone")
     changed = replace(own, filter="a > 1", former_names=("rc_gone",))
-    assert differing((read(A, B), own, gone), (read(A, B), changed)) == ["rawcore.rc_rd"]
+    assert differing((read(A, B), own, dropped), (read(A, B), changed)) == ["rawcore.rc_rd"]
     same = replace(own, former_names=("rc_gone",))
-    assert report(state(read(A, B), own, gone), state(read(A, B), same)).operations == ()
+    assert report(state(read(A, B), own, dropped), state(read(A, B), same)).operations == ()

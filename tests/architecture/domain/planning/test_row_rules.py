@@ -1,4 +1,4 @@
-"""Rules of the load policy that decide rows: every change that reaches a history needs approval, renames do not."""
+"""Load policy rules that decide rows: a change that reaches a history needs an approval, a rename does not."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ def listed(**changes: Any) -> DatasetState:
     return replace(dataset("list", "rc_list", *columns), **changes)
 
 
-def kept(policy: Any = None, **changes: Any) -> DatasetState:
+def historized(policy: Any = None, **changes: Any) -> DatasetState:
     columns = (column("k-id", "id", "integer", **KEY), column("k-v", "v"))
     return replace(dataset("kept", "rc_kept", *columns, historize=True, load_policy=policy), **changes)
 
@@ -71,17 +71,17 @@ POLICIES = {
 
 @pytest.mark.parametrize(("before", "after"), POLICIES.values(), ids=POLICIES)
 def test_a_rule_that_decides_rows_of_a_history_needs_approval(before: Any, after: Any) -> None:
-    assert decisions((kept(before),), kept(after)) == DIFFERS
+    assert decisions((historized(before),), historized(after)) == DIFFERS
 
 
 @pytest.mark.parametrize(("before", "after"), POLICIES.values(), ids=POLICIES)
 def test_a_rule_that_decides_rows_upstream_of_a_history_needs_approval(before: Any, after: Any) -> None:
     raw = dataset("raw", "raw_a", column("r-id", "id", "integer"), schema="raw", load_policy=before)
-    assert decisions((raw, kept(inputs=("raw",))), replace(raw, load_policy=after)) == DIFFERS
+    assert decisions((raw, historized(inputs=("raw",))), replace(raw, load_policy=after)) == DIFFERS
 
 
 def test_a_rule_that_reaches_no_history_is_allowed() -> None:
-    alone = kept(historize=False)
+    alone = historized(historize=False)
     assert decisions((alone,), replace(alone, load_policy={"checks": {"c": CHECK}})) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
@@ -91,7 +91,7 @@ def test_a_rule_that_reaches_no_history_is_allowed() -> None:
 def test_new_source_column_that_excludes_no_rows_is_allowed(options: dict[str, str], type_: str) -> None:
     before = source(options=options, columns={"x": "string"})
     after = source(options=options, columns={"x": "string", "y": type_})
-    assert decisions((kept(before),), kept(after)) == [(ALLOWED, "CHANGE_LOGIC")]
+    assert decisions((historized(before),), historized(after)) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
 @pytest.mark.parametrize("type_", ["integer", "string(20)"])
@@ -100,7 +100,7 @@ def test_source_column_whose_type_quarantines_rows_needs_approval(type_: str, *,
     options = {"faulty_rows": "quarantine"}
     sides = [source(options=options, columns=columns) for columns in ({"x": "string"}, {"x": "string", "y": type_})]
     before, after = sides if is_added else reversed(sides)
-    assert decisions((kept(before),), kept(after)) == DIFFERS
+    assert decisions((historized(before),), historized(after)) == DIFFERS
 
 
 def with_name(described: DatasetState, key: str, name: str) -> DatasetState:
@@ -110,7 +110,7 @@ def with_name(described: DatasetState, key: str, name: str) -> DatasetState:
 
 def test_a_check_that_follows_renames_needs_no_approval() -> None:
     condition = {"kind": "condition", "severity": "stop", "condition": "v <> 'x' AND id > 0"}
-    before = kept({"checks": {"c": CHECK, "d": condition, "e": RELATED}})
+    before = historized({"checks": {"c": CHECK, "d": condition, "e": RELATED}})
     renamed = {
         "c": CHECK | {"columns": ["w"]},
         "d": condition | {"condition": "w <> 'x' AND id > 0"},
@@ -124,7 +124,7 @@ def test_a_check_that_follows_renames_needs_no_approval() -> None:
 
 
 def test_unchanged_check_whose_column_name_now_means_another_column_needs_approval() -> None:
-    before = kept({"checks": {"c": CHECK}})
+    before = historized({"checks": {"c": CHECK}})
     renamed = with_name(before, "k-v", "w")
     after = replace(renamed, columns=(*renamed.columns, column("k-new", "v")))
     assert ("CHANGE_LOGIC", "") not in decisions((before,), after)
@@ -139,7 +139,7 @@ def test_unchanged_check_whose_column_name_now_means_another_column_needs_approv
     ],
 )
 def test_changed_rows_of_a_table_that_a_check_compares_with_need_approval(change: dict, expected: list) -> None:
-    history = kept({"checks": {"c": RELATED}})
+    history = historized({"checks": {"c": RELATED}})
     assert decisions((history, listed()), listed(**change)) == expected
 
 
@@ -149,7 +149,7 @@ def test_changed_rows_of_a_table_that_a_check_compares_with_need_approval(change
 )
 def test_changed_column_needs_approval_only_if_a_check_compares_with_it(check: dict, key: str, expected: list) -> None:
     changed = tuple(replace(c, expression="upper(x)") if c.key == key else c for c in listed().columns)
-    assert decisions((kept({"checks": {"c": check}}), listed()), listed(columns=changed)) == expected
+    assert decisions((historized({"checks": {"c": check}}), listed()), listed(columns=changed)) == expected
 
 
 @pytest.mark.parametrize("is_added", [True, False])
@@ -203,19 +203,21 @@ UNRECORDED = {
 
 @pytest.mark.parametrize(("stored", "described", "expected"), UNRECORDED.values(), ids=UNRECORDED)
 def test_older_state_takes_over_all_rules_except_the_keep_mode(stored: Any, described: Any, expected: Any) -> None:
-    row = {name: value for name, value in as_row(kept(stored)).items() if name != "rules_recorded"}
+    row = {name: value for name, value in as_row(historized(stored)).items() if name != "rules_recorded"}
     older = of_row(row)
     assert not older.rules_recorded
-    assert with_rules_of(older, kept(described)) == kept(expected)
-    assert with_rules_of(kept(stored), kept(described)) == kept(stored)
+    assert with_rules_of(older, historized(described)) == historized(expected)
+    assert with_rules_of(historized(stored), historized(described)) == historized(stored)
     assert with_rules_of(older, older) == older
 
 
 def test_an_operation_of_a_plan_of_an_older_release_keeps_the_recorded_rules() -> None:
     rules = {"checks": {"c": CHECK}}
-    older = replace(kept(filter="id > 0"), rules_recorded=False)
-    (operation,) = operations((kept(),), kept(filter="id > 0"))
-    moved = advance(kept(rules), operation, older)
-    assert moved == kept(rules, filter="id > 0")
-    assert is_reached(moved, older)
-    assert is_reached(advance(replace(kept(), rules_recorded=False), operation, kept(rules, filter="id > 0")), moved)
+    older = replace(historized(filter="id > 0"), rules_recorded=False)
+    (operation,) = operations((historized(),), historized(filter="id > 0"))
+    applied = advance(historized(rules), operation, older)
+    assert applied == historized(rules, filter="id > 0")
+    assert is_reached(applied, older)
+    assert is_reached(
+        advance(replace(historized(), rules_recorded=False), operation, historized(rules, filter="id > 0")), applied
+    )

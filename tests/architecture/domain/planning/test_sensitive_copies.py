@@ -1,4 +1,4 @@
-"""Copies with sensitive columns in a plan: they need an approval, fewer of them do not."""
+"""Copies of sensitive columns in a plan: new ones need an approval, removed ones do not."""
 
 from dataclasses import replace
 
@@ -45,6 +45,6 @@ def test_unchanged_copies_plan_nothing():
 
 def test_new_dataset_with_a_copy_of_sensitive_columns_needs_an_approval():
     report = planned([], {}, [copied(a=INCLUDE)])
-    found = [(operation.op, operation.decision, operation.code) for operation in report.operations]
-    assert NEEDED in found
-    assert CREATE_TABLE in {op for op, _, _ in found}
+    operations = [(operation.op, operation.decision, operation.code) for operation in report.operations]
+    assert NEEDED in operations
+    assert CREATE_TABLE in {op for op, _, _ in operations}

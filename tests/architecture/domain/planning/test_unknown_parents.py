@@ -1,4 +1,4 @@
-"""Changes of a reference's rule for unknown parents: a change of logic, free unless it decides rows of a history."""
+"""Changes of a reference's rule for unknown parents, which need an approval if the rule decides rows of a history."""
 
 from dataclasses import replace
 

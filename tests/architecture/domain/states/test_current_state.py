@@ -1,4 +1,4 @@
-"""Current state of a warehouse as planning reads it, and its drift from applied state."""
+"""Current state of a warehouse for planning, and its drift from the applied state."""
 
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
@@ -23,8 +23,8 @@ def key(name: str) -> str:
     return str(uuid5(NAMESPACE_DNS, name))
 
 
-def described(name: str, type_: str = "string", **said) -> ColumnState:
-    return ColumnState(key(said.pop("of", name)), name, type_, **said)
+def described(name: str, type_: str = "string", **fields) -> ColumnState:
+    return ColumnState(key(fields.pop("of", name)), name, type_, **fields)
 
 
 def customer(*columns: ColumnState, **fields) -> DatasetState:
@@ -35,7 +35,7 @@ def customer(*columns: ColumnState, **fields) -> DatasetState:
 
 
 def as_observed(dataset: DatasetState) -> dict[str, ObservedTable]:
-    """The tables as they are right after they were made."""
+    """Return the observed tables right after they were created."""
     return {
         table.key: ObservedTable(
             table.key,
@@ -51,8 +51,8 @@ def as_observed(dataset: DatasetState) -> dict[str, ObservedTable]:
 
 
 def with_columns(observed: dict, table: str, change) -> dict:
-    held = observed[table]
-    return observed | {table: replace(held, columns=tuple(change(list(held.columns))))}
+    current = observed[table]
+    return observed | {table: replace(current, columns=tuple(change(list(current.columns))))}
 
 
 def planned(applied, observed, desired, policy: PolicySet | None = None) -> ChangeReport:
@@ -248,7 +248,7 @@ def change_type(columns: list) -> list:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "description"),
     [
         (change_name, "rawcore.rc_customer.name: column name, name → by_hand"),
         (change_type, "rawcore.rc_customer.name: column type, string → date"),
@@ -256,9 +256,9 @@ def change_type(columns: list) -> list:
         (lambda c: [*c, ObservedColumn("x", "date")], "rawcore.rc_customer.x: column unexpected, nothing → date"),
     ],
 )
-def test_drift_describes_the_difference_of_a_column(change, said: str) -> None:
+def test_drift_describes_the_difference_of_a_column(change, description: str) -> None:
     (entry,) = drift([CUSTOMER], with_columns(as_observed(CUSTOMER), CUSTOMER.key, change))
-    assert (entry.status, [difference.describe() for difference in entry.differences]) == ("drifted", [said])
+    assert (entry.status, [difference.describe() for difference in entry.differences]) == ("drifted", [description])
 
 
 def test_a_lost_table_is_drift() -> None:
@@ -272,7 +272,7 @@ def test_missing_retired_column_is_no_drift() -> None:
 
 
 def test_column_replaced_in_a_retired_dataset_keeps_its_applied_key() -> None:
-    """No operation speaks of it, so nobody has seen that another one took its name."""
+    """Check that the key is kept, because no operation announces the column that took the name."""
     other = described("name", "integer", of="another name")
     retired = customer(described("id", "integer", role="business_key"), other, active=False)
     report = planned([CUSTOMER], as_observed(CUSTOMER), [retired])
@@ -284,10 +284,10 @@ def test_column_replaced_in_a_retired_dataset_keeps_its_applied_key() -> None:
 
 
 def test_history_kept_without_its_base_table_is_in_sync() -> None:
-    both = as_observed(CUSTOMER)
-    alone = {CUSTOMER.history_key: both[CUSTOMER.history_key]}
+    tables = as_observed(CUSTOMER)
+    alone = {CUSTOMER.history_key: tables[CUSTOMER.history_key]}
     assert [entry.status for entry in drift([], alone)] == ["in_sync"]
-    assert [entry.status for entry in drift([], both)] == ["unknown", "unknown"]
+    assert [entry.status for entry in drift([], tables)] == ["unknown", "unknown"]
 
 
 def test_history_column_shorter_than_its_base_column_is_drift() -> None:

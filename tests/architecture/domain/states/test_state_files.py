@@ -1,4 +1,4 @@
-"""State files: strict reading, and one text for equal states."""
+"""State files: strict parsing, and a canonical text of equal states."""
 
 import json
 from typing import Any
@@ -37,8 +37,8 @@ DATASET = {
 FILE = {"format": "architecture-state/v1", "datasets": [DATASET, DATASET | {"key": "d2", "name": "rc_order"}]}
 
 
-def with_(path: list, value: Any) -> str:
-    """The file with another value at a path; ``del`` takes the field away."""
+def with_value(path: list, value: Any) -> str:
+    """Return the file with another value at a path; ``del`` removes the field."""
     document = json.loads(json.dumps(FILE))
     owner = document
     for part in path[:-1]:
@@ -83,12 +83,12 @@ def with_(path: list, value: Any) -> str:
 )
 def test_invalid_value_is_refused_with_its_path(path: list, value: Any, where: str, message: str) -> None:
     with pytest.raises(StateProblem) as problem:
-        parse_state(with_(path, value), "a.json")
+        parse_state(with_value(path, value), "a.json")
     assert (problem.value.field, message in problem.value.message) == (where, True)
 
 
 def test_refusal_names_file_and_line() -> None:
-    text = with_(["datasets", 1, "columns", 0, "type"], "strong")
+    text = with_value(["datasets", 1, "columns", 0, "type"], "strong")
     line = next(number for number, line in enumerate(text.splitlines(), 1) if "strong" in line)
     with pytest.raises(StateProblem) as problem:
         parse_state(text, "a.json")
@@ -112,18 +112,18 @@ def test_text_that_is_no_state_is_refused(text: str, message: str) -> None:
 
 
 def test_types_of_other_systems_are_normalised() -> None:
-    (parsed, _) = parse_state(with_(["datasets", 0, "columns", 0, "type"], "VARCHAR(20)")).datasets
+    (parsed, _) = parse_state(with_value(["datasets", 0, "columns", 0, "type"], "VARCHAR(20)")).datasets
     assert parsed.columns[0].type == "string(20)"
 
 
 def test_retired_column_may_share_the_name_of_an_active_one() -> None:
     columns = [COLUMN, COLUMN | {"key": "c2", "active": False}]
-    assert len(parse_state(with_(["datasets", 0, "columns"], columns)).datasets[0].columns) == 2
+    assert len(parse_state(with_value(["datasets", 0, "columns"], columns)).datasets[0].columns) == 2
 
 
 @pytest.mark.parametrize("name", ["filter", "inputs", "load_policy", "history_policy"])
 def test_an_absent_field_and_null_both_mean_none(name: str) -> None:
-    assert parse_state(with_(["datasets", 0, name], None)) == parse_state(json.dumps(FILE))
+    assert parse_state(with_value(["datasets", 0, name], None)) == parse_state(json.dumps(FILE))
 
 
 def test_order_of_fields_columns_and_datasets_is_ignored() -> None:

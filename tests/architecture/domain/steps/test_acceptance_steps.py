@@ -1,4 +1,4 @@
-"""An open report can be previewed, and what it leaves behind is in sync."""
+"""Steps of open reports: each report is planned, and its executed steps leave the warehouse in sync."""
 
 from dataclasses import replace
 
@@ -17,42 +17,42 @@ from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, column, d
 from tests.architecture.tables import after as run
 
 
-def one(key: str, name: str, type_: str = "string(50)", **said) -> DatasetState:
+def tiny(key: str, name: str, type_: str = "string(50)", **fields) -> DatasetState:
     columns = (
         column(real(f"{key}.id"), "id", "integer", role="business_key", nullable=False),
         column(real(f"{key}.v"), "v", type_),
     )
-    return dataset(real(key), name, *columns, **said)
+    return dataset(real(key), name, *columns, **fields)
 
 
-def both(before: tuple, after: tuple) -> tuple[ArchitectureState, ArchitectureState]:
+def states_of(before: tuple, after: tuple) -> tuple[ArchitectureState, ArchitectureState]:
     return with_histories(state(*before)), with_histories(state(*after))
 
 
 TAKEN = {
     "renamed onto one that is retired in the same report": (
-        (one("d1", "rc_a"), one("d2", "rc_b")),
-        (one("d1", "rc_b"), one("d2", "rc_b", active=False)),
+        (tiny("d1", "rc_a"), tiny("d2", "rc_b")),
+        (tiny("d1", "rc_b"), tiny("d2", "rc_b", active=False)),
     ),
     "renamed onto one that was retired before": (
-        (one("d1", "rc_a"), one("d2", "rc_b", active=False)),
-        (one("d1", "rc_b"), one("d2", "rc_b", active=False)),
+        (tiny("d1", "rc_a"), tiny("d2", "rc_b", active=False)),
+        (tiny("d1", "rc_b"), tiny("d2", "rc_b", active=False)),
     ),
     "new under the name of a retired one, both with history": (
-        (one("d2", "rc_b", active=False, historize=True),),
-        (one("d1", "rc_b", historize=True), one("d2", "rc_b", active=False, historize=True)),
+        (tiny("d2", "rc_b", active=False, historize=True),),
+        (tiny("d1", "rc_b", historize=True), tiny("d2", "rc_b", active=False, historize=True)),
     ),
     "new with history under the name of one that leaves its history behind": (
-        (one("d1", "rc_a", historize=True),),
-        (one("d1", "rc_z"), one("d2", "rc_a", historize=True)),
+        (tiny("d1", "rc_a", historize=True),),
+        (tiny("d1", "rc_z"), tiny("d2", "rc_a", historize=True)),
     ),
 }
 
 
 @pytest.mark.parametrize("pair", TAKEN.values(), ids=TAKEN)
 def test_report_that_reuses_the_name_of_a_retired_or_kept_table_is_executed_by_steps(pair: tuple) -> None:
-    """The name is made free: what holds it is retired, or only kept."""
-    before, after = both(*pair)
+    """Check that the table that has the name moves to a reserved name."""
+    before, after = states_of(*pair)
     start = observed(before)
     change_report = report(before, start, after, EVERYTHING_ALLOWED)
     steps = check_belongs(plan_steps(tables(after), start, change_report.operations))
@@ -61,7 +61,7 @@ def test_report_that_reuses_the_name_of_a_retired_or_kept_table_is_executed_by_s
     assert [operation.describe() for operation in again.operations] == []
 
 
-def left_in_sync(before: ArchitectureState, after: ArchitectureState) -> set[str]:
+def drift_after(before: ArchitectureState, after: ArchitectureState) -> set[str]:
     start = observed(before)
     change_report = report(before, start, after, EVERYTHING_ALLOWED)
     end = run(plan_steps(tables(after), start, change_report.operations), start).tables
@@ -69,23 +69,23 @@ def left_in_sync(before: ArchitectureState, after: ArchitectureState) -> set[str
 
 
 def test_a_history_that_keeps_the_wider_text_is_in_sync() -> None:
-    before, after = both(
-        (one("d1", "rc_a", "string(20)", historize=True),), (one("d1", "rc_a", "time", historize=True),)
+    before, after = states_of(
+        (tiny("d1", "rc_a", "string(20)", historize=True),), (tiny("d1", "rc_a", "time", historize=True),)
     )
-    assert left_in_sync(before, after) == {IN_SYNC}
+    assert drift_after(before, after) == {IN_SYNC}
 
 
 def test_kept_history_of_a_dropped_dataset_is_in_sync() -> None:
-    before, after = both((one("d1", "rc_a", historize=True), one("d2", "rc_b")), (one("d2", "rc_b"),))
-    assert left_in_sync(before, after) == {IN_SYNC}
+    before, after = states_of((tiny("d1", "rc_a", historize=True), tiny("d2", "rc_b")), (tiny("d2", "rc_b"),))
+    assert drift_after(before, after) == {IN_SYNC}
 
 
-# --- what was dropped comes back ----------------------------------------------------------------
+# --- restored datasets ------------------------------------------------------------------------
 
 
 def dropped_with_its_history_kept() -> tuple[ArchitectureState, dict[str, ObservedTable]]:
-    """``rc_a`` was dropped and its history kept; ``rc_b`` stays. What was applied, and what is there."""
-    before, after = both((one("d1", "rc_a", historize=True), one("d2", "rc_b")), (one("d2", "rc_b"),))
+    """Return the applied state and the tables after ``rc_a`` was dropped with its history kept."""
+    before, after = states_of((tiny("d1", "rc_a", historize=True), tiny("d2", "rc_b")), (tiny("d2", "rc_b"),))
     start = observed(before)
     change_report = report(before, start, after, EVERYTHING_ALLOWED)
     end = run(plan_steps(tables(after), start, change_report.operations), start).tables
@@ -94,24 +94,24 @@ def dropped_with_its_history_kept() -> tuple[ArchitectureState, dict[str, Observ
 
 @pytest.mark.parametrize("key", ["d1", "d9"], ids=["under its stable key", "under another one"])
 def test_restored_dataset_is_built_by_one_report(key: str) -> None:
-    """Its kept history is taken up again with what is new, or makes way; the next report finds nothing left."""
-    applied, there = dropped_with_its_history_kept()
-    back = one(key, "rc_a", historize=True)
+    """Check that the report resumes or renames the kept history, and that the next report has no operations."""
+    applied, start = dropped_with_its_history_kept()
+    back = tiny(key, "rc_a", historize=True)
     back = replace(back, columns=(*back.columns, column(real("new"), "new", "date")))
-    after = with_histories(state(back, one("d2", "rc_b")))
-    change_report = report(applied, there, after, EVERYTHING_ALLOWED)
-    end = run(plan_steps(tables(after), there, change_report.operations), there).tables
+    after = with_histories(state(back, tiny("d2", "rc_b")))
+    change_report = report(applied, start, after, EVERYTHING_ALLOWED)
+    end = run(plan_steps(tables(after), start, change_report.operations), start).tables
     again = report(carried_out(applied, after, change_report), end, after, EVERYTHING_ALLOWED)
     assert [operation.describe() for operation in again.operations] == []
 
 
-# --- what a report says is done -----------------------------------------------------------------
+# --- steps for each operation ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("before", "after"), [("string", "uuid"), ("string(50)", "time"), ("string", "json")])
 def test_change_of_text_to_uuid_time_or_json_checks_the_values(before: str, after: str) -> None:
-    """A value that does not fit refuses the run: both are stored as text, so only a look at the values tells."""
-    pair = both((one("d1", "rc_a", before),), (one("d1", "rc_a", after),))
+    """Check for a step that tests the values: both types are stored as text, so the types alone show no misfit."""
+    pair = states_of((tiny("d1", "rc_a", before),), (tiny("d1", "rc_a", after),))
     start = observed(pair[0])
     change_report = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
     asking = [step for step in plan_steps(tables(pair[1]), start, change_report.operations) if step.op == RETYPE_COLUMN]
@@ -120,7 +120,7 @@ def test_change_of_text_to_uuid_time_or_json_checks_the_values(before: str, afte
 
 
 def test_history_adds_a_new_column_for_an_incompatible_type_also_stored_as_text() -> None:
-    pair = both((one("d1", "rc_a", "uuid", historize=True),), (one("d1", "rc_a", "time", historize=True),))
+    pair = states_of((tiny("d1", "rc_a", "uuid", historize=True),), (tiny("d1", "rc_a", "time", historize=True),))
     start = observed(pair[0])
     change_report = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
     assert ADD_COLUMN in {operation.op for operation in change_report.operations if operation.side == HISTORY}
@@ -129,7 +129,7 @@ def test_history_adds_a_new_column_for_an_incompatible_type_also_stored_as_text(
 
 
 def test_table_that_becomes_a_renamed_view_is_removed_by_steps() -> None:
-    pair = both((one("d1", "rc_a"),), (one("d1", "rc_z", materialization="view"),))
+    pair = states_of((tiny("d1", "rc_a"),), (tiny("d1", "rc_z", materialization="view"),))
     start = observed(pair[0])
     change_report = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
     steps = plan_steps(tables(pair[1]), start, change_report.operations)
@@ -137,13 +137,13 @@ def test_table_that_becomes_a_renamed_view_is_removed_by_steps() -> None:
 
 
 def test_view_that_becomes_a_table_again_resumes_its_kept_history() -> None:
-    table, view = one("d1", "rc_a", historize=True), one("d1", "rc_a", historize=True, materialization="view")
+    table, view = tiny("d1", "rc_a", historize=True), tiny("d1", "rc_a", historize=True, materialization="view")
     wider = replace(table, columns=(*table.columns, column(real("new"), "new", "date")))
-    applied, as_view = both((table,), (view,))
-    there = observed(applied)
+    applied, as_view = states_of((table,), (view,))
+    start = observed(applied)
     for desired in (as_view, with_histories(state(wider))):
-        change_report = report(applied, there, desired, EVERYTHING_ALLOWED)
-        there = run(plan_steps(tables(desired), there, change_report.operations), there).tables
+        change_report = report(applied, start, desired, EVERYTHING_ALLOWED)
+        start = run(plan_steps(tables(desired), start, change_report.operations), start).tables
         applied = carried_out(applied, desired, change_report)
-    again = report(applied, there, with_histories(state(wider)), EVERYTHING_ALLOWED)
+    again = report(applied, start, with_histories(state(wider)), EVERYTHING_ALLOWED)
     assert [operation.describe() for operation in again.operations] == []

@@ -1,4 +1,4 @@
-"""Steps of event logs without a history: they follow the base table."""
+"""Steps of event logs without a history, which follow the base table."""
 
 from dataclasses import replace
 
@@ -20,11 +20,11 @@ def test_new_column_of_the_base_is_added_to_its_event_log() -> None:
 
 
 def test_narrower_type_of_the_base_leaves_its_event_log() -> None:
-    there = [replace(spec, columns=(ID, V)) for spec in (BASE, LOG)]
+    current = [replace(spec, columns=(ID, V)) for spec in (BASE, LOG)]
     narrow = column("v", "integer")
     wanted = [replace(spec, columns=(ID, narrow)) for spec in (BASE, LOG)]
-    asked = [operation("retype_column", BASE, narrow, from_="string", to="integer")]
-    assert [step.table.name for step in plan_steps(wanted, observed(*there), asked)] == ["rc_a"]
+    requested = [operation("retype_column", BASE, narrow, from_="string", to="integer")]
+    assert [step.table.name for step in plan_steps(wanted, observed(*current), requested)] == ["rc_a"]
 
 
 def test_an_event_log_is_created_with_the_change_of_logic_that_needs_it() -> None:

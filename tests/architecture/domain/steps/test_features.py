@@ -1,4 +1,4 @@
-"""Table features: switched on by the first step that uses them, and not before."""
+"""Table features, enabled by the first step that uses them."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ from architecture.domain.steps.statements import CHANGE, FEATURES, KEYS, stateme
 from architecture.domain.steps.step import Step, becomes, done_by, steps_done
 from architecture.domain.steps.step_json import as_row, of_row
 from architecture.domain.tables import ObservedTable, TableSpec
-from tests.architecture.tables import column, observed, report_on, seen, table
+from tests.architecture.tables import column, observed, observed_table, report_on, table
 
 MAPPING = "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 WIDENING = "SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
@@ -83,7 +83,7 @@ def test_a_widening_switches_type_widening_on_and_a_longer_text_does_not():
 
 def test_rename_in_a_table_with_column_mapping_enables_no_feature():
     before, wanted = table("t", column("x", of="a")), table("t", column("y", of="a"))
-    observed = seen(before)
+    observed = observed_table(before)
     observed.properties.update(switches((COLUMN_MAPPING,)))
     (step,) = plan_steps([wanted], {before.key: observed}, report_on(before, wanted))
     assert [statement.part for statement in statements(step, "/w")] == [CHANGE]
@@ -107,7 +107,7 @@ def test_the_undo_of_an_addition_switches_column_mapping_on():
 
 def test_features_survive_storage_and_older_rows_have_none():
     (step,) = plan_steps([table("t", column("n", "integer"))], {})
-    (wider,) = plan_steps([table("t", column("n", "bigint"))], {step.table.key: seen(step.table)})
+    (wider,) = plan_steps([table("t", column("n", "bigint"))], {step.table.key: observed_table(step.table)})
     assert of_row(as_row(step)).features == (DELETION_VECTORS,)
     assert becomes(of_row(as_row(wider))).features == (TYPE_WIDENING,)
     older = {name: value for name, value in as_row(wider).items() if name != "features"}
@@ -115,21 +115,21 @@ def test_features_survive_storage_and_older_rows_have_none():
     assert of_row(older) == wider
 
 
-def closed(spec: TableSpec) -> ObservedTable:
+def with_features(spec: TableSpec) -> ObservedTable:
     """Return the table as observed with both features that some open readers lack."""
-    observed = seen(spec)
+    observed = observed_table(spec)
     observed.properties.update(switches((COLUMN_MAPPING, TYPE_WIDENING, DELETION_VECTORS)))
     return observed
 
 
-def opening(spec: TableSpec) -> list[Operation]:
+def feature_drop(spec: TableSpec) -> list[Operation]:
     return [Operation(DROP_FEATURES, spec.qualified_name, spec.key)]
 
 
 def test_features_are_dropped_after_the_other_changes_of_a_table():
     before, wanted = table("t", column("x", of="a")), table("t", column("y", of="a"))
-    operations = [*opening(before), *report_on(before, wanted)]
-    renamed, dropped = plan_steps([wanted], {before.key: closed(before)}, operations, readers=OPEN)
+    operations = [*feature_drop(before), *report_on(before, wanted)]
+    renamed, dropped = plan_steps([wanted], {before.key: with_features(before)}, operations, readers=OPEN)
     assert (renamed.op, dropped.op) == ("rename_column", "drop_features")
     assert (dropped.features, dropped.operation, dropped.overwrites) == ((COLUMN_MAPPING, TYPE_WIDENING), 0, True)
     assert [statement.part for statement in statements(dropped, "/w")] == [CHANGE] * 3 + [KEYS]
@@ -141,24 +141,26 @@ def test_features_are_dropped_after_the_other_changes_of_a_table():
 
 def test_column_mapping_is_kept_for_a_name_that_needs_it():
     spec = table("t", column("a b"))
-    (step,) = plan_steps([spec], {spec.key: closed(spec)}, opening(spec), readers=OPEN)
+    (step,) = plan_steps([spec], {spec.key: with_features(spec)}, feature_drop(spec), readers=OPEN)
     assert step.features == (TYPE_WIDENING,)
 
 
 def test_accepted_lost_readers_keep_the_features():
     spec = table("t", column("a"))
-    assert plan_steps([spec], {spec.key: closed(spec)}, opening(spec), readers=OPEN, readers_lost=True) == ()
+    assert (
+        plan_steps([spec], {spec.key: with_features(spec)}, feature_drop(spec), readers=OPEN, readers_lost=True) == ()
+    )
 
 
 def test_feature_drop_is_done_once_the_protocol_lacks_them_and_has_no_inverse():
     spec = table("t", column("a"))
-    before = closed(spec)
-    (step,) = plan_steps([spec], {spec.key: before}, opening(spec), readers=OPEN)
+    before = with_features(spec)
+    (step,) = plan_steps([spec], {spec.key: before}, feature_drop(spec), readers=OPEN)
     assert steps_done([step], before) == 0
-    disabled = seen(spec)
+    disabled = observed_table(spec)
     disabled.properties.update(protocol_properties((COLUMN_MAPPING,)))
     assert not done_by(step, disabled)
     assert steps_done([step], disabled) == 0
-    assert done_by(step, seen(spec))
-    assert steps_done([step], seen(spec)) == 1
+    assert done_by(step, observed_table(spec))
+    assert steps_done([step], observed_table(spec)) == 1
     assert inverse(step, 3) is None

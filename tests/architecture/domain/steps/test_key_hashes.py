@@ -1,4 +1,4 @@
-"""A key is a hash of values: where a rebuild writes these otherwise, the key is hashed anew (rule 17)."""
+"""Hash keys, which a rebuild recomputes if it changes the text of a key value (rule 17)."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ DATED = {"input": "effective", "time": "at"}
 
 
 def orders(policy: dict = DATED, **types: str) -> DatasetState:
-    """Orders of a day, with a number, who made them, and when."""
+    """Return orders with their day and number as key, a customer and a timestamp."""
     types = {"day": "date", "number": "integer", "customer": "date", "at": "timestamp"} | types
     columns = tuple(
         ColumnState(key("orders", name), name, type_, role="business_key" if name in ("day", "number") else "attribute")
@@ -40,7 +40,7 @@ def orders(policy: dict = DATED, **types: str) -> DatasetState:
 
 
 def rebuilds(before: DatasetState, after: DatasetState) -> dict[str, Step]:
-    """The rebuild of each table, by its name."""
+    """Return the rebuild step of each table by table name."""
     steps = plan_steps(tables_of(after), observed(*tables_of(before)))
     return {step.table.name: step for step in steps if step.op == REBUILD_TABLE}
 
@@ -101,7 +101,7 @@ def test_stored_step_without_rehashed_keys_is_readable():
     row = as_row(step)
     del row["rehashed"]
     assert of_row(row) == step
-    made = as_row(Step("create_table", spec))
-    for column in made["table"]["columns"]:
+    document = as_row(Step("create_table", spec))
+    for column in document["table"]["columns"]:
         del column["hash_of"]
-    assert of_row(made).table.columns[0].hash_of == ()
+    assert of_row(document).table.columns[0].hash_of == ()

@@ -1,4 +1,4 @@
-"""Names that something held which is retired, or only kept: it makes way for what is to be called so."""
+"""Name conflicts with retired tables and kept histories, which move to a reserved name."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from architecture.domain.steps.rename_order import NameTaken
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import RENAME_TABLE
 from architecture.domain.tables import kept_histories
-from tests.architecture.domain.steps.test_acceptance_steps import TAKEN, both, one
-from tests.architecture.domain.steps.test_plan_cases import observed as seen
+from tests.architecture.domain.steps.test_acceptance_steps import TAKEN, states_of, tiny
+from tests.architecture.domain.steps.test_plan_cases import observed as observed_state
 from tests.architecture.domain.steps.test_plan_cases import report, tables
 from tests.architecture.states import EVERYTHING_ALLOWED
 from tests.architecture.tables import column, observed, operation, table
@@ -19,8 +19,8 @@ CREATE = operation("create_table", NEW)
 
 @pytest.mark.parametrize("pair", TAKEN.values(), ids=TAKEN)
 def test_retired_or_kept_table_blocks_no_name(pair: tuple) -> None:
-    before, after = both(*pair)
-    assert report(before, seen(before), after, EVERYTHING_ALLOWED).status == "open"
+    before, after = states_of(*pair)
+    assert report(before, observed_state(before), after, EVERYTHING_ALLOWED).status == "open"
 
 
 def test_retired_table_moves_to_a_reserved_name_by_the_operation_that_needs_its_name() -> None:
@@ -30,8 +30,12 @@ def test_retired_table_moves_to_a_reserved_name_by_the_operation_that_needs_its_
 
 
 def test_moved_history_keeps_its_suffix() -> None:
-    before, after = both(*TAKEN["new with history under the name of one that leaves its history behind"])
-    steps = plan_steps(tables(after), seen(before), report(before, seen(before), after, EVERYTHING_ALLOWED).operations)
+    before, after = states_of(*TAKEN["new with history under the name of one that leaves its history behind"])
+    steps = plan_steps(
+        tables(after),
+        observed_state(before),
+        report(before, observed_state(before), after, EVERYTHING_ALLOWED).operations,
+    )
     (moved,) = (step.to_name for step in steps if step.op == RENAME_TABLE and "__retired_" in step.to_name)
     assert moved.endswith("_rc_a_hist")
 
@@ -56,13 +60,13 @@ def test_unknown_history_without_its_base_is_a_kept_history() -> None:
     assert kept_histories(strangers) == {table(name, V).key for name in ("rc_b_hist", "rc_b_hist_events")}
 
 
-# --- what was dropped comes back ------------------------------------------------------------------
+# --- restored datasets --------------------------------------------------------------------------
 
 
 def test_restored_dataset_resumes_its_kept_history() -> None:
-    gone, back = both((), (one("d1", "rc_a", historize=True),))
-    there = {key: held for key, held in seen(back).items() if held.qualified_name.endswith("_hist")}
-    change_report = report(gone, there, back, EVERYTHING_ALLOWED)
+    before, after = states_of((), (tiny("d1", "rc_a", historize=True),))
+    start = {key: item for key, item in observed_state(after).items() if item.qualified_name.endswith("_hist")}
+    change_report = report(before, start, after, EVERYTHING_ALLOWED)
     assert [(each.op, each.side, each.decision) for each in change_report.operations] == [
         ("create_table", "base", "allowed"),
         ("unretire_table", "history", "needs_approval"),
@@ -70,20 +74,20 @@ def test_restored_dataset_resumes_its_kept_history() -> None:
 
 
 def test_restored_dataset_renames_its_kept_history_to_its_new_name() -> None:
-    gone, back = both((), (one("d1", "rc_z", historize=True),))
-    (there,) = (
-        {key: held}
-        for key, held in seen(both((), (one("d1", "rc_a", historize=True),))[1]).items()
-        if held.qualified_name.endswith("_hist")
+    before, after = states_of((), (tiny("d1", "rc_z", historize=True),))
+    (start,) = (
+        {key: item}
+        for key, item in observed_state(states_of((), (tiny("d1", "rc_a", historize=True),))[1]).items()
+        if item.qualified_name.endswith("_hist")
     )
-    change_report = report(gone, there, back, EVERYTHING_ALLOWED)
+    change_report = report(before, start, after, EVERYTHING_ALLOWED)
     assert ("rename_table", "rawcore.rc_a_hist", "rawcore.rc_z_hist") in {
         (each.op, each.from_, each.to) for each in change_report.operations
     }
 
 
 def test_restored_view_leaves_the_kept_history() -> None:
-    gone, back = both((), (one("d1", "rc_a", historize=True, materialization="view"),))
-    table_then = both((), (one("d1", "rc_a", historize=True),))[1]
-    there = {key: held for key, held in seen(table_then).items() if held.qualified_name.endswith("_hist")}
-    assert [each.op for each in report(gone, there, back, EVERYTHING_ALLOWED).operations] == ["create_table"]
+    before, after = states_of((), (tiny("d1", "rc_a", historize=True, materialization="view"),))
+    table_then = states_of((), (tiny("d1", "rc_a", historize=True),))[1]
+    start = {key: item for key, item in observed_state(table_then).items() if item.qualified_name.endswith("_hist")}
+    assert [each.op for each in report(before, start, after, EVERYTHING_ALLOWED).operations] == ["create_table"]

@@ -1,4 +1,4 @@
-"""From tables as they are to tables as they should be: which steps, in which order."""
+"""Order of the steps that lead from the observed to the desired tables."""
 
 from dataclasses import replace
 
@@ -20,7 +20,18 @@ from architecture.domain.steps.step import (
     WIDEN_COLUMN,
     steps_done,
 )
-from tests.architecture.tables import after, column, key, names_of, observed, operation, ops, report_on, seen, table
+from tests.architecture.tables import (
+    after,
+    column,
+    key,
+    names_of,
+    observed,
+    observed_table,
+    operation,
+    ops,
+    report_on,
+    table,
+)
 
 # --- columns ---------------------------------------------------------------------------------
 
@@ -84,8 +95,8 @@ def test_history_keeps_the_old_column_under_a_reserved_name_for_an_incompatible_
     ]
     steps = plan_steps([wanted], observed(before), report)
     assert ops(steps) == [STAMP_KEYS, RENAME_COLUMN, ADD_COLUMN]
-    held = {c.name: (c.type, c.key) for c in after(steps, observed(before)).tables[wanted.key].columns}
-    assert held == {steps[1].to_name: ("date", None), "a": ("integer", wanted.columns[0].key)}
+    types_and_keys = {c.name: (c.type, c.key) for c in after(steps, observed(before)).tables[wanted.key].columns}
+    assert types_and_keys == {steps[1].to_name: ("date", None), "a": ("integer", wanted.columns[0].key)}
 
 
 def test_retired_name_is_limited_in_length_and_unused():
@@ -134,13 +145,13 @@ def test_checks_of_data_and_type_changes_precede_renames():
 
 
 def test_tables_swap_names_through_one_reserved_name():
-    first, two = table("a", column("x")), table("b", column("x"))
-    wanted = [replace(first, name="b"), replace(two, name="a")]
-    report = [operation("rename_table", spec, from_="x", to="y") for spec in (first, two)]
-    steps = plan_steps(wanted, observed(first, two), report)
+    first, second = table("a", column("x")), table("b", column("x"))
+    wanted = [replace(first, name="b"), replace(second, name="a")]
+    report = [operation("rename_table", spec, from_="x", to="y") for spec in (first, second)]
+    steps = plan_steps(wanted, observed(first, second), report)
     assert ops(steps) == [RENAME_TABLE] * 3
-    end = after(steps, observed(first, two)).tables
-    assert (end[first.key].qualified_name, end[two.key].qualified_name) == ("rawcore.b", "rawcore.a")
+    end = after(steps, observed(first, second)).tables
+    assert (end[first.key].qualified_name, end[second.key].qualified_name) == ("rawcore.b", "rawcore.a")
 
 
 def test_a_table_moves_to_another_schema_in_one_step():
@@ -162,18 +173,18 @@ def test_a_history_and_its_technical_columns_follow_the_name_of_their_table():
 
 
 def test_tables_are_dropped_before_others_are_created_under_their_names():
-    gone, new = table("t", column("x"), of="old"), table("t", column("x"), of="new")
-    report = [operation("create_table", new), operation("drop_table", gone)]
-    steps = plan_steps([new], observed(gone), report)
+    dropped, new = table("t", column("x"), of="old"), table("t", column("x"), of="new")
+    report = [operation("create_table", new), operation("drop_table", dropped)]
+    steps = plan_steps([new], observed(dropped), report)
     assert ops(steps) == [DROP_TABLE, CREATE_TABLE]
     assert [step.operation for step in steps] == [1, 0]
 
 
 def test_a_dropped_table_counts_as_absent():
     spec = table("t", column("x"))
-    (step,) = plan_steps([spec], {spec.key: replace(seen(spec), dropped=True)})
+    (step,) = plan_steps([spec], {spec.key: replace(observed_table(spec), dropped=True)})
     assert step.op == CREATE_TABLE
-    assert steps_done([step], replace(seen(spec), dropped=True)) == 0
+    assert steps_done([step], replace(observed_table(spec), dropped=True)) == 0
     assert statement_text(step, "/w").startswith("-- the dropped table's files are kept in .dropped\nCREATE TABLE")
 
 

@@ -1,4 +1,4 @@
-"""Every planning case, from report to steps to tables, in a warehouse that does what the steps say."""
+"""Execution of every planning case in an in-memory warehouse."""
 
 import json
 from dataclasses import replace
@@ -20,11 +20,11 @@ from metadata.domain.state import TECHNICAL, DatasetState
 from tests.architecture.domain.planning.test_cases import CASES
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
 from tests.architecture.tables import after as run
-from tests.architecture.tables import seen
+from tests.architecture.tables import observed_table
 
 
 def with_real_keys(document: Any) -> Any:
-    """Cases use short keys; tables lie under UUIDs."""
+    """Return the document with UUIDs in place of the short keys of cases."""
     if isinstance(document, list):
         return [with_real_keys(item) for item in document]
     if not isinstance(document, dict):
@@ -45,14 +45,14 @@ def real(key: str) -> str:
 
 
 def states(case: dict) -> tuple[ArchitectureState, ArchitectureState]:
-    """Return the applied state, and the desired one under the keys by which the warehouse knows it."""
+    """Return the applied state, and the desired state with the keys of the applied one."""
     before, after = (parse_state(json.dumps(with_real_keys(case[side]))) for side in ("before", "after"))
     before, after = with_histories(before), with_histories(after)
     return before, ArchitectureState(as_known(after.datasets, before.datasets).states)
 
 
 def with_histories(state: ArchitectureState) -> ArchitectureState:
-    """A state file lists no histories, but may list technical columns; metadata has it the other way round."""
+    """Return the state as metadata describes it: with histories and without technical columns."""
     return ArchitectureState(tuple(_described(dataset) for dataset in state.datasets))
 
 
@@ -68,9 +68,9 @@ def tables(state: ArchitectureState) -> tuple[TableSpec, ...]:
 
 
 def observed(state: ArchitectureState) -> dict[str, ObservedTable]:
-    """The tables that a state's datasets have; retired ones have theirs still."""
-    there = (replace(dataset, active=True) for dataset in state.datasets)
-    return {table.key: seen(table) for dataset in there for table in tables_of(with_retired(dataset))}
+    """Return the tables of a state; retired datasets still have theirs."""
+    datasets = (replace(dataset, active=True) for dataset in state.datasets)
+    return {table.key: observed_table(table) for dataset in datasets for table in tables_of(with_retired(dataset))}
 
 
 def with_retired(dataset: DatasetState) -> DatasetState:
@@ -78,9 +78,9 @@ def with_retired(dataset: DatasetState) -> DatasetState:
 
 
 def report(
-    applied: ArchitectureState, seen_: dict[str, ObservedTable], desired: ArchitectureState, policy: PolicySet
+    applied: ArchitectureState, current: dict[str, ObservedTable], desired: ArchitectureState, policy: PolicySet
 ) -> ChangeReport:
-    return build_report(CurrentState.of_warehouse(applied.datasets, seen_, desired.datasets), desired, policy)
+    return build_report(CurrentState.of_warehouse(applied.datasets, current, desired.datasets), desired, policy)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -1,4 +1,4 @@
-"""Any columns to any other ones: what holds of every plan of steps."""
+"""Properties of step plans between arbitrary columns."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ TYPES = st.sampled_from(["string", "string(5)", "string(9)", "integer", "bigint"
 
 @st.composite
 def columns_of_tables(draw):
-    """Columns before and after: stable keys with a name and a type each, names apart without regard to case."""
+    """Draw columns before and after: stable keys, each with a name that is unique regardless of case, and a type."""
 
     def columns(keys):
         unique = draw(st.lists(NAMES, unique_by=str.lower, min_size=1, max_size=6))
@@ -28,8 +28,8 @@ def columns_of_tables(draw):
 
 @settings(max_examples=300, deadline=None)
 @given(columns_of_tables(), st.booleans())
-def test_steps_lead_from_any_columns_to_any_others_without_duplicate_names(both, tied):
-    before, wanted = (table("t", *columns) for columns in both)
+def test_steps_lead_from_any_columns_to_any_others_without_duplicate_names(pair, tied):
+    before, wanted = (table("t", *columns) for columns in pair)
     start = observed(before, tied=tied)
     steps = plan_steps([wanted], start, report_on(before, wanted))
     warehouse = after(steps, start)
@@ -43,22 +43,22 @@ def test_steps_lead_from_any_columns_to_any_others_without_duplicate_names(both,
 
 @settings(max_examples=150, deadline=None)
 @given(columns_of_tables(), st.data())
-def test_remaining_steps_complete_the_change_after_any_interruption(both, data):
-    before, wanted = (table("t", *columns) for columns in both)
+def test_remaining_steps_complete_the_change_after_any_interruption(pair, data):
+    before, wanted = (table("t", *columns) for columns in pair)
     report, start = report_on(before, wanted), observed(before)
     steps = plan_steps([wanted], start, report)
     stopped = data.draw(st.integers(0, len(steps)))
     warehouse = after(steps[:stopped], start)
     assert steps_done(steps, warehouse.tables[wanted.key]) == stopped if steps else True
-    rest = plan_steps([wanted], warehouse.tables, report)
-    end = after(rest, warehouse.tables).tables[wanted.key]
+    remaining = plan_steps([wanted], warehouse.tables, report)
+    end = after(remaining, warehouse.tables).tables[wanted.key]
     assert {(c.name, c.key) for c in end.columns} == {(c.name, c.key) for c in wanted.columns}
 
 
 @settings(max_examples=150, deadline=None)
 @given(columns_of_tables())
-def test_inverse_steps_in_reverse_order_restore_the_table(both):
-    before, wanted = (table("t", *columns) for columns in both)
+def test_inverse_steps_in_reverse_order_restore_the_table(pair):
+    before, wanted = (table("t", *columns) for columns in pair)
     start = observed(before)
     steps = plan_steps([wanted], start, report_on(before, wanted))
     back = inverses((step, 3) for step in steps)
@@ -73,10 +73,10 @@ def test_inverse_steps_in_reverse_order_restore_the_table(both):
 @given(st.lists(NAMES, unique_by=str.lower, min_size=1, max_size=7), st.randoms(use_true_random=False))
 def test_ordered_renames_never_use_a_name_twice(names, random):
     targets = [random.choice([n, n.upper(), n.lower()]) for n in random.sample(names, len(names))]
-    held = {name.lower(): name for name in names}
+    in_use = {name.lower(): name for name in names}
     for old, new in order_moves(list(zip(names, targets, strict=True)), names, lambda name: f"aside of {name}"):
-        assert held.pop(old.lower()) == old
-        assert new.lower() not in held
+        assert in_use.pop(old.lower()) == old
+        assert new.lower() not in in_use
         assert new.lower() != old.lower()
-        held[new.lower()] = new
-    assert sorted(held.values()) == sorted(targets)
+        in_use[new.lower()] = new
+    assert sorted(in_use.values()) == sorted(targets)

@@ -1,4 +1,4 @@
-"""Going on with an execution: whatever kills it, finished steps are not repeated and none is left out."""
+"""Resumption of executions: a crash at any point repeats no finished step and omits none."""
 
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, uuid5
@@ -32,8 +32,8 @@ def column(name: str, type_: str = "string") -> ColumnSpec:
     return ColumnSpec(key(name), name, type_, "attribute")
 
 
-class Told:
-    """A list of steps on two tables, each assuming what the one before on its table leads to."""
+class Collector:
+    """Collector of steps on two tables, each with the result of the step before as its assumption."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -46,7 +46,7 @@ class Told:
 
 
 def twelve_steps() -> tuple[Step, ...]:
-    collector = Told()
+    collector = Collector()
     for name in ("rc_a", "rc_b"):
         table = TableSpec(key(name), "rawcore", name, "rawcore", (column("x"), column("n", "integer")))
         collector.add(Step(CREATE_TABLE, table))
@@ -64,7 +64,7 @@ STEPS = twelve_steps()
 
 
 class Tables:
-    """Tables as the steps change them, with the number of commits of each."""
+    """In-memory tables with a list of commits."""
 
     def __init__(self) -> None:
         self.shapes: dict[str, TableShape] = {}
@@ -80,7 +80,10 @@ class Tables:
 
 
 def run_until(tables: Tables, finished: set[int], dies_at: float | None) -> bool:
-    """One attempt. It dies before step n, or (n + 0.5) after it committed and before it was recorded."""
+    """Run one attempt and return True if it finished.
+
+    ``dies_at`` n: it dies before step n; n + 0.5: after step n is committed, before it is recorded.
+    """
     for place in steps_left(STEPS, finished=finished, observed=tables.observed()):
         if dies_at == place:
             return False
@@ -119,7 +122,7 @@ def test_steps_left_is_empty_after_a_complete_execution():
     assert steps_left(STEPS, finished=finished, observed=tables.observed()) == ()
 
 
-def renamed(tables: Tables, name: str) -> None:
+def rename_column(tables: Tables, name: str) -> None:
     shape = tables.shapes[key(name)]
     columns = tuple(replace(column, name="other") if column.name == "n" else column for column in shape.columns)
     tables.shapes[key(name)] = replace(shape, columns=columns)
@@ -129,7 +132,7 @@ def renamed(tables: Tables, name: str) -> None:
 def test_table_changed_by_another_writer_stops_the_resumed_execution(dies_at):
     tables, finished = Tables(), set()
     run_until(tables, finished, dies_at)
-    renamed(tables, "rc_b")
+    rename_column(tables, "rc_b")
     with pytest.raises(StepProblem) as problem:
         steps_left(STEPS, finished=finished, observed=tables.observed())
     assert problem.value.code == "TABLE_MOVED"
@@ -138,7 +141,7 @@ def test_table_changed_by_another_writer_stops_the_resumed_execution(dies_at):
 def test_finished_table_changed_by_another_writer_stops_the_resumed_execution():
     tables, finished = Tables(), set()
     run_until(tables, finished, None)
-    renamed(tables, "rc_a")
+    rename_column(tables, "rc_a")
     with pytest.raises(StepProblem):
         steps_left(STEPS, finished=finished, observed=tables.observed())
 
@@ -146,7 +149,7 @@ def test_finished_table_changed_by_another_writer_stops_the_resumed_execution():
 def test_table_reset_to_a_state_before_a_finished_step_stops_the_execution():
     tables, finished = Tables(), set()
     run_until(tables, finished, 5)
-    taken_back = STEPS[3].assumes
-    tables.shapes[key("rc_a")] = taken_back
+    shape_before = STEPS[3].assumes
+    tables.shapes[key("rc_a")] = shape_before
     with pytest.raises(StepProblem):
         steps_left(STEPS, finished=finished, observed=tables.observed())

@@ -1,4 +1,4 @@
-"""Steps of operations, their statements, the progress that a table shows, and their inverses."""
+"""Steps of operations: statements, progress that a table shows, and inverses."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from architecture.domain.steps.step import (
 )
 from loader.contract.manifest.codec import from_json, to_json
 from loader.contract.manifest.executions import ExecuteManifest
-from tests.architecture.tables import column, observed, operation, ops, report_on, seen, table
+from tests.architecture.tables import column, observed, observed_table, operation, ops, report_on, table
 
 # --- operations and steps --------------------------------------------------------------------
 
@@ -65,10 +65,10 @@ def test_a_blocked_operation_has_no_steps():
 
 
 def test_steps_for_a_table_described_under_another_key_are_refused():
-    there = table("t", column("x"))
+    current = table("t", column("x"))
     described = table("t", column("x"), column("y"), of="another")
     with pytest.raises(StepProblem) as refused:
-        plan_steps([described], observed(there), [operation("add_column", there, column("y"))])
+        plan_steps([described], observed(current), [operation("add_column", current, column("y"))])
     assert refused.value.code == "KEY_MOVED"
 
 
@@ -78,31 +78,31 @@ def test_wider_history_or_event_log_needs_no_step(kind):
     assert plan_steps([replace(before, columns=(column("a", "integer"),))], observed(before)) == ()
 
 
-# --- where a table stands --------------------------------------------------------------------
+# --- progress of a table ---------------------------------------------------------------------
 
 
 def test_table_changed_by_hand_matches_no_step():
     before, wanted = table("t", column("a")), table("t", column("b", of="a"))
     steps = plan_steps([wanted], observed(before), report_on(before, wanted))
-    moved = seen(table("t", column("a"), column("by_hand")))
+    changed = observed_table(table("t", column("a"), column("by_hand")))
     with pytest.raises(StepProblem, match="has by_hand string") as raised:
-        steps_done(steps, moved)
+        steps_done(steps, changed)
     assert raised.value.code == "TABLE_MOVED"
 
 
 def test_newer_table_version_leaves_the_progress_of_steps():
     before, wanted = table("t", column("a")), table("t", column("b", of="a"))
     steps = plan_steps([wanted], observed(before), report_on(before, wanted))
-    assert steps_done(steps, replace(seen(before), version=99)) == 0
+    assert steps_done(steps, replace(observed_table(before), version=99)) == 0
 
 
 def test_table_without_column_keys_is_half_done():
     spec = table("t", column("a"))
     (step,) = plan_steps([spec], {})
-    assert not done_by(step, seen(spec, tied=False))
-    assert half_done_by(step, seen(spec, tied=False))
-    assert steps_done([step], seen(spec, tied=False)) == 0
-    assert steps_done([step], seen(spec)) == 1
+    assert not done_by(step, observed_table(spec, tied=False))
+    assert half_done_by(step, observed_table(spec, tied=False))
+    assert steps_done([step], observed_table(spec, tied=False)) == 0
+    assert steps_done([step], observed_table(spec)) == 1
 
 
 def test_manifest_with_steps_is_serialized_and_read_unchanged():
@@ -153,7 +153,7 @@ def test_inverse_of_a_drop_publishes_the_table():
     (step,) = plan_steps([], observed(spec), [operation("drop_table", spec)])
     back = inverse(step)
     assert back.op == "publish_table"
-    assert becomes(back).matches(shape_of(seen(spec)))
+    assert becomes(back).matches(shape_of(observed_table(spec)))
     assert "SET TBLPROPERTIES ('elevata.dropped' = 'false')" in statement_text(back, "/w")
 
 
@@ -170,4 +170,4 @@ def test_inverse_of_a_rewrite_restores_the_version_before():
     assert inverse(step) is None
     back = inverse(step, 41)
     assert statement_text(back, "/w").endswith("TO VERSION AS OF 41")
-    assert becomes(back).matches(shape_of(seen(before)))
+    assert becomes(back).matches(shape_of(observed_table(before)))

@@ -1,4 +1,4 @@
-"""Changes of type as steps: values that are only looked at, histories that grow with their base, keys that moved."""
+"""Steps of type changes: value checks, histories that widen with their base, and changed keys."""
 
 from dataclasses import replace
 
@@ -11,31 +11,31 @@ from architecture.domain.steps.resumption import steps_left
 from architecture.domain.steps.statements import CHECK, statements
 from architecture.domain.steps.step import REBUILD_TABLE, RETYPE_COLUMN, STAMP_KEYS, WIDEN_COLUMN, Step, steps_done
 from architecture.domain.tables import ObservedTable
-from tests.architecture.domain.steps.test_acceptance_steps import both, one
+from tests.architecture.domain.steps.test_acceptance_steps import states_of, tiny
 from tests.architecture.domain.steps.test_plan_cases import observed, report, tables
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, inverses
 from tests.architecture.tables import after as run
-from tests.architecture.tables import column, key, names_of, operation, seen, table
+from tests.architecture.tables import column, key, names_of, observed_table, operation, table
 
 # --- text that becomes a checked format ---------------------------------------------------------
 
 PLAIN = table("t", column("id", "integer"), column("v"))
 
 
-def looking(to: str = "uuid") -> tuple[tuple[Step, ...], dict[str, ObservedTable]]:
-    """The steps that make the text ``v`` a uuid and call it ``w``, and the table they are for."""
+def value_check(to: str = "uuid") -> tuple[tuple[Step, ...], dict[str, ObservedTable]]:
+    """Return the steps that change the text ``v`` to uuid and rename it ``w``, and the observed table."""
     wanted = replace(PLAIN, columns=(PLAIN.columns[0], column("w", to, of="v")))
-    there = {PLAIN.key: seen(PLAIN)}
-    asked = [
+    start = {PLAIN.key: observed_table(PLAIN)}
+    requested = [
         operation("rename_column", PLAIN, column("v"), from_="v", to="w"),
         operation("retype_column", PLAIN, column("v"), from_="string", to=to),
     ]
-    return plan_steps([wanted], there, asked), there
+    return plan_steps([wanted], start, requested), start
 
 
 @pytest.mark.parametrize("to", ["uuid", "time", "json"])
 def test_type_change_with_unchanged_storage_only_checks_the_values(to: str) -> None:
-    (look, rename), _ = looking(to)
+    (look, rename), _ = value_check(to)
     assert (look.op, rename.op) == (RETYPE_COLUMN, "rename_column")
     (statement,) = statements(look, "/w")
     assert statement.part == CHECK
@@ -43,18 +43,18 @@ def test_type_change_with_unchanged_storage_only_checks_the_values(to: str) -> N
 
 
 def test_value_check_is_done_once_the_following_step_is_done() -> None:
-    steps, there = looking()
-    assert (steps_done(steps, there[PLAIN.key]), steps_done(steps, run(steps, there).tables[PLAIN.key])) == (0, 2)
-    assert steps_left(steps, finished={0}, observed=there) == (1,)
+    steps, start = value_check()
+    assert (steps_done(steps, start[PLAIN.key]), steps_done(steps, run(steps, start).tables[PLAIN.key])) == (0, 2)
+    assert steps_left(steps, finished={0}, observed=start) == (1,)
 
 
 def test_recorded_value_check_is_not_repeated() -> None:
-    (look, _), there = looking()
-    assert steps_left([look], finished={0}, observed=there) == ()
+    (look, _), start = value_check()
+    assert steps_left([look], finished={0}, observed=start) == ()
 
 
 def test_value_check_has_no_inverse() -> None:
-    (look, _), _ = looking()
+    (look, _), _ = value_check()
     assert inverses([(look, 3)]) == ()
 
 
@@ -68,8 +68,8 @@ def test_change_of_limited_text_to_uuid_rewrites_the_column() -> None:
 
 
 def planned_for(before: str, after: str) -> tuple:
-    """The report, its steps and the rest of a historized dataset whose column changes its type."""
-    pair = both((one("d1", "rc_a", before, historize=True),), (one("d1", "rc_a", after, historize=True),))
+    """Return report, steps, observed tables and states of a historized dataset with a column of another type."""
+    pair = states_of((tiny("d1", "rc_a", before, historize=True),), (tiny("d1", "rc_a", after, historize=True),))
     start = observed(pair[0])
     change_report = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
     return change_report, plan_steps(tables(pair[1]), start, change_report.operations), start, pair
@@ -97,7 +97,7 @@ def test_history_widens_to_the_common_type_by_the_operation_of_its_base(before: 
 
 
 def test_history_not_widened_with_its_base_gets_its_own_operation() -> None:
-    """The execution ended between the two tables: the base is done, so nothing is left that it could go with."""
+    """Check a report after an execution that ended between base and history."""
     change_report, steps, start, pair = planned_for("decimal(10,2)", "decimal(10,4)")
     base = tuple(step for step in steps if step.table.kind != "history")
     reached = carried_out(pair[0], pair[1], change_report)
@@ -107,7 +107,7 @@ def test_history_not_widened_with_its_base_gets_its_own_operation() -> None:
     ]
 
 
-# --- columns that the table knows under another key -----------------------------------------------
+# --- columns with another key in the table -------------------------------------------------------
 
 DATED = table("t", column("id", "integer"), column("a", "date", of="old a"), column("b", "date"))
 WANTED = table("t", column("id", "integer"), column("a", "timestamp"), column("c", "timestamp", of="b"))
@@ -115,20 +115,20 @@ WANTED = table("t", column("id", "integer"), column("a", "timestamp"), column("c
 
 def test_rebuild_matches_its_columns_by_key_or_by_name() -> None:
     changes = tuple((key("column", name), "date", "timestamp") for name in ("a", "b"))
-    asked = [
+    requested = [
         operation("rename_column", DATED, column("b", "date"), from_="b", to="c"),
         operation("rebuild_table", DATED, columns=changes, column="a, b"),
     ]
-    there = {DATED.key: seen(DATED)}
-    steps = plan_steps([WANTED], there, asked)
+    start = {DATED.key: observed_table(DATED)}
+    steps = plan_steps([WANTED], start, requested)
     assert [[column.name for column in step.retyped] for step in steps if step.op == REBUILD_TABLE] == [["a", "b"]]
-    assert names_of(run(steps, there), WANTED) == {column.key: column.name for column in WANTED.columns}
+    assert names_of(run(steps, start), WANTED) == {column.key: column.name for column in WANTED.columns}
 
 
 def test_widened_column_with_another_key_is_stamped_first() -> None:
     old = table("t", column("v", "integer", of="old v"), kind="history")
     new = table("t", column("v", "bigint"), kind="history")
-    asked = [operation("widen_column", old, column("v"), from_="integer", to="bigint", side=HISTORY)]
-    steps = plan_steps([new], {old.key: seen(old)}, asked)
+    requested = [operation("widen_column", old, column("v"), from_="integer", to="bigint", side=HISTORY)]
+    steps = plan_steps([new], {old.key: observed_table(old)}, requested)
     assert [step.op for step in steps] == [STAMP_KEYS, WIDEN_COLUMN]
-    assert names_of(run(steps, {old.key: seen(old)}), new) == {key("column", "v"): "v"}
+    assert names_of(run(steps, {old.key: observed_table(old)}), new) == {key("column", "v"): "v"}

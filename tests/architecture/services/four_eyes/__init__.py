@@ -1,1 +1,1 @@
-"""The four-eyes promise, modelled: facts of metadata, edits of them, a warehouse in memory, and the judge."""
+"""Model of the four-eyes guarantee: facts of metadata, edits, an in-memory warehouse, and the judge."""

@@ -1,4 +1,4 @@
-"""Edits of the metadata that a person may think of. Each is one call of the product's services."""
+"""Random edits of metadata, each as one call of a service."""
 
 import re
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ POLICIES = ({}, {"deletes": "ignore"}, {"deletes": "tombstone"}, {"views": ["cur
 
 
 def datasets() -> list[TargetDataset]:
-    """Return the datasets that people edit: the stage view and the tables after it. Raw tables stay as they are."""
+    """Return the datasets that can be edited: the stage view and the tables after it, not raw tables."""
     rows = TargetDataset.objects.filter(history_of__isnull=True).exclude(schema__layer="raw")
     return list(rows.select_related("schema").order_by("pk"))
 
@@ -44,7 +44,7 @@ def columns() -> list[TargetColumn]:
 
 
 def read_by(dataset: TargetDataset, place: int) -> TargetColumn:
-    """Return one of the columns that an expression or a filter of the dataset may name."""
+    """Return a column of the dataset that an expression or a filter may name."""
     columns = TargetColumn.objects.filter(dataset__feeds__dataset=dataset).order_by("dataset", "ordinal", "pk")
     rows = list(columns.filter(active=True) or columns)  # naming a retired one is refused
     return rows[place % len(rows)]
@@ -58,7 +58,7 @@ def select(text: str, table: TargetDataset, read: TargetColumn) -> str:
 
 @dataclass(frozen=True)
 class OfColumn:
-    """An edit of one column: that at a place in the list of all."""
+    """Edit of one column, given by its position in the list of all columns."""
 
     place: int
 
@@ -108,7 +108,7 @@ class ForbidNull(OfColumn):
 
 @dataclass(frozen=True)
 class DetachColumn(OfColumn):
-    """Take the inputs of a column away: what has its name upstream fills it, or nothing."""
+    """Removal of the inputs of a column, which is then matched by name upstream."""
 
     def do(self) -> None:
         row = self.row
@@ -117,7 +117,7 @@ class DetachColumn(OfColumn):
 
 @dataclass(frozen=True)
 class SwitchColumn(OfColumn):
-    """Retire a column, or take it up again."""
+    """Retirement of a column, or its restoration."""
 
     def do(self) -> None:
         row = self.row
@@ -134,7 +134,7 @@ class DeleteColumn(OfColumn):
 
 @dataclass(frozen=True)
 class MakeKey(OfColumn):
-    """Make a column part of the business key, or take it out."""
+    """Addition of a column to the business key, or its removal from it."""
 
     def do(self) -> None:
         row = self.row
@@ -144,7 +144,7 @@ class MakeKey(OfColumn):
 
 @dataclass(frozen=True)
 class ImportColumn(OfColumn):
-    """Import as YAML that a column reads another one, which is said to have had the name of the first."""
+    """YAML import in which a column reads another one and has the name of the first as former name."""
 
     reads: int
 
@@ -158,7 +158,7 @@ class ImportColumn(OfColumn):
 
 
 def _in_file(files: dict[str, str], column: TargetColumn, field: str, value: str) -> None:
-    """Write a field into the YAML of a column, in the place of the one that stands there."""
+    """Replace a field in the YAML of a column."""
     name = next(name for name in files if name.endswith(f"/{column.dataset.name}.yaml"))
     before, start, after = files[name].partition(f"key: {column.key}\n")
     indent = before[before.rfind("\n") + 1 :].replace("-", " ")
@@ -177,7 +177,7 @@ def _until_next(text: str, indent: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class OfDataset:
-    """An edit of one dataset: that at a place in the list of all."""
+    """Edit of one dataset, given by its position in the list of all datasets."""
 
     place: int
 
@@ -218,7 +218,7 @@ class SetHistoryPolicy(OfDataset):
 
 @dataclass(frozen=True)
 class SwitchDataset(OfDataset):
-    """Retire a dataset, or take it up again."""
+    """Retirement of a dataset, or its restoration."""
 
     def do(self) -> None:
         row = self.row
@@ -249,7 +249,7 @@ class AddColumn(OfDataset):
 
 @dataclass(frozen=True)
 class SetCheck(OfDataset):
-    """Create the dataset's check, change it, or delete it (an empty severity)."""
+    """Creation, change or deletion (with an empty severity) of the check of the dataset."""
 
     severity: str
     value: str
@@ -272,7 +272,7 @@ class SetCheck(OfDataset):
 
 @dataclass(frozen=True)
 class SetSelect(OfDataset):
-    """Change the SELECT of a model."""
+    """Change of the SELECT of a model."""
 
     text: str
     reads: int
@@ -286,7 +286,7 @@ class SetSelect(OfDataset):
 
 @dataclass(frozen=True)
 class SetReference:
-    """Change the reference's rule for unknown parents."""
+    """Change of the reference's rule for unknown parents."""
 
     rule: str
 
@@ -297,7 +297,7 @@ class SetReference:
 
 @dataclass(frozen=True)
 class SwitchReference:
-    """Retire the reference, or take it up again."""
+    """Retirement of the reference, or its restoration."""
 
     def do(self) -> None:
         row = Reference.objects.get()
@@ -307,7 +307,7 @@ class SwitchReference:
 
 @dataclass(frozen=True)
 class Upload:
-    """Upload a delivery, with a column that the contract lacks or without one that it has, and check the source."""
+    """Upload of a delivery with an additional or a missing column, and a check of the source."""
 
     name: str
     value: str
@@ -323,7 +323,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class AcceptProposal(Upload):
-    """Accept what the source's open proposal changes in the contract; without one, upload a delivery first."""
+    """Acceptance of the source's open proposal; without one, a delivery is uploaded first."""
 
     def do(self) -> None:
         rows = SourceProposal.objects.filter(status=proposal_states.OPEN)
@@ -335,7 +335,7 @@ class AcceptProposal(Upload):
 
 @dataclass(frozen=True)
 class SetSource:
-    """Change an option by which rows of the source are kept, or its rule for new columns."""
+    """Change of a source option that decides rows, or of its rule for new columns."""
 
     name: str
     value: str
@@ -349,7 +349,7 @@ class SetSource:
 
 @dataclass(frozen=True)
 class AddSourceColumn:
-    """Add a column to the source, and generate its targets again."""
+    """Addition of a source column, with generated targets."""
 
     name: str
     type: str
@@ -362,7 +362,7 @@ class AddSourceColumn:
 
 @dataclass(frozen=True)
 class RenameSourceColumn:
-    """Rename a column of the source, and generate its targets again."""
+    """Rename of a source column, with generated targets."""
 
     place: int
     name: str
@@ -392,7 +392,7 @@ Change = (
 
 
 def changes() -> st.SearchStrategy[Change]:
-    """Draw any edit; what history compares by is edited more often than the rest."""
+    """Draw an edit; edits of facts that histories compare are more frequent."""
     places, names, types = st.integers(0, 5), st.sampled_from(NAMES), st.sampled_from(TYPES)
     logic = st.builds(SetExpression, places, st.sampled_from(TEXTS), places)
     filters = st.builds(SetFilter, places, st.sampled_from(CONDITIONS), places)

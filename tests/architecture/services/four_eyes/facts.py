@@ -1,8 +1,8 @@
-"""Facts: everything in the metadata that can reach the warehouse, as plain values under stable keys.
+"""Facts: all values of the metadata that affect the warehouse, as plain values under stable keys.
 
-A fact is named by a tuple: its kind, its dataset, and its column where it is about one. Names inside texts are
-replaced by the stable keys of the columns that they mean now, so a rename moves no logic, and a text that means
-another column does, however it is spelled. Nothing here asks the planner.
+A fact is identified by a tuple of kind, dataset and, for a fact of a column, column. Names inside texts are replaced
+by the stable keys of the columns that they refer to. So a rename changes no logic, and a text that refers to another
+column does, however it is spelled. This module does not use the planner.
 """
 
 import re
@@ -122,7 +122,7 @@ def _check(check: QualityCheck, own: list[TargetColumn]) -> tuple:
     return check.kind, check.severity, *columns, repr(check.arguments.get("values"))
 
 
-# An option that is set to its default means what one means that is not set.
+# An option with its default value is equal to a missing one.
 _DEFAULTS = {("faulty_rows", "refuse")}
 
 
@@ -148,13 +148,13 @@ def _policy(described: dict, own: list[TargetColumn]) -> tuple:
 def _logic(column: TargetColumn, read: Names, filling: Names) -> tuple[str, frozenset[str]]:
     """Return the meaning of a column's expression, and the keys of the columns that it reads."""
     inputs = [str((item.upstream_column or item.source_column).key) for item in column.inputs.all()]
-    if not inputs and not column.expression:  # what has its name fills it
+    if not inputs and not column.expression:  # the column is matched by name
         inputs = filling.get(column.name, [])
     return _meaning(column.expression, read), frozenset(inputs)
 
 
 def _select(text: str, read: Names, upstream: list[TargetDataset], own: list[TargetColumn]) -> str:
-    """Return a SELECT with keys in the place of the names of columns, datasets and results."""
+    """Return a SELECT with keys in place of the names of columns, datasets and results."""
     known = {f"o.{name}": keys for name, keys in read.items()}
     known |= {f"{row.schema.name}.{row.name}".lower(): [str(row.key)] for row in upstream}
     known |= {column.name.lower(): [str(column.key)] for column in own}
@@ -167,7 +167,7 @@ def _select(text: str, read: Names, upstream: list[TargetDataset], own: list[Tar
 
 
 def _meaning(text: str, read: Names) -> str:
-    """Return a text with the keys of the columns that it means in the place of their names."""
+    """Return a text with the keys of columns in place of their names."""
 
     def keyed(match: re.Match[str]) -> str:
         keys = read.get((match[1] or "").lower())
@@ -187,12 +187,12 @@ def columns_of(facts: Facts, dataset: str) -> list[str]:
 
 
 def feeding(facts: Facts, dataset: str, *, own_run: bool = False) -> frozenset[Fact]:
-    """Return the facts that decide what a dataset's table holds after a load: its own, and those upstream.
+    """Return the facts that decide the rows of a dataset after a load: its own, and those upstream.
 
-    ``own_run``: only what the load of this one table runs, which ends at the tables that it reads.
+    ``own_run``: only those of the load of this one table, which ends at the tables that it reads.
     """
     result: set[Fact] = set()
-    seen: set[tuple[str, str]] = set()
+    visited: set[tuple[str, str]] = set()
     waiting = [(dataset, column) for column in columns_of(facts, dataset)]
     for place in _read_by(facts, dataset, own_run):
         result.update((kind, place) for kind in ROWS)
@@ -204,15 +204,15 @@ def feeding(facts: Facts, dataset: str, *, own_run: bool = False) -> frozenset[F
             waiting += (*facts[("ghosts", place)], *facts[("held back", place)])
     while waiting:
         place, column = waiting.pop()
-        if (place, column) in seen:
+        if (place, column) in visited:
             continue
-        seen.add((place, column))
+        visited.add((place, column))
         if place != dataset and facts[("kind", place)] == TABLE and own_run:
             continue
         if place != dataset:
             result.add(("in use", place, column))
             if not facts[("in use", place, column)]:
-                continue  # readers get NULL, whatever it would hold
+                continue  # readers get NULL instead of its values
             if facts[("kind", place)] == VIEW:
                 result.add(("type", place, column))
         result.add((VALUE, place, column))
@@ -222,7 +222,7 @@ def feeding(facts: Facts, dataset: str, *, own_run: bool = False) -> frozenset[F
 
 
 def _read_by(facts: Facts, dataset: str, own_run: bool) -> list[str]:
-    """Return the dataset and all it reads, however far up, with the ends of references that decide its rows."""
+    """Return the dataset and all its upstream datasets, with the ends of references that decide its rows."""
     reached, waiting = [dataset], [dataset]
     while waiting:
         place = waiting.pop()

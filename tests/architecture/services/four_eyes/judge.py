@@ -1,7 +1,7 @@
-"""The judge: keeps who moved which fact and who approved it, and checks the promise whenever one reaches the warehouse.
+"""Judge: records the edits and approvals of facts and checks the guarantee when a fact reaches the warehouse.
 
-It reads the contract ("Operations and decisions") by itself, in a few lines, and knows neither the planner nor
-the change log. Where the product is stricter than the promise, the judge does not mind.
+It implements the contract ("Operations and decisions") independently of the planner and the change log. It accepts
+a product that is stricter than the guarantee.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from architecture.domain.steps.step import CHECK_NOT_NULL
 from tests.architecture.services.four_eyes.facts import ROWS, TABLE, VALUE, Fact, Facts, feeding
 from tests.architecture.services.four_eyes.warehouse import Stepped
 
-WAREHOUSE = ""  # the reader of every fact; the others are historized datasets, by their key
+WAREHOUSE = ""  # reads every fact; the other readers are historized datasets, by key
 SAFE, REVIEW, COMPARES, RETYPES, DROPS = "safe", "review", "compares", "retypes", "drops"
 _NEVER = 99
 
@@ -42,7 +42,7 @@ _SHOWN_BY = {
 
 
 class Broken(AssertionError):
-    """The promise is broken: a fact reached the warehouse without the approvals that it needed."""
+    """Violation: a fact reached the warehouse without the approvals that it needed."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Approval:
 
 @dataclass(frozen=True)
 class Seen:
-    """The facts at one moment, and how many edits had been made by then.
+    """Facts at one moment, and the number of edits until then.
 
-    The facts ``undone`` are as an undo report wants them, whose only author is who requested it.
+    ``undone`` are facts as an undo report restores them; their only author is its requester.
     """
 
     facts: Facts
@@ -76,7 +76,7 @@ class Seen:
 
 @dataclass
 class ChangePolicy:
-    """The change policy that is rightly in force: what one person alone has loosened is not in it."""
+    """Change policy that is legitimately in force, without choices that one user alone loosened."""
 
     safe: int = 0
     review: int = 1
@@ -86,7 +86,7 @@ class ChangePolicy:
     compares: str = "needs_approval"
 
     def needed(self, level: str) -> int:
-        """Return how many people must have approved a move of this level."""
+        """Return the number of approvals that a change of this level needs."""
         if level in (DROPS, RETYPES):
             return _NEVER if getattr(self, level) == "block" else self.review
         if level == COMPARES:
@@ -101,9 +101,10 @@ class ChangePolicy:
 
 @dataclass
 class Judge:
-    """``followed`` is the content that the warehouse, or a history in it, last took over of each fact, and when.
+    """Record of edits and approvals, which checks each fact that reaches the warehouse.
 
-    ``before`` has the facts of the warehouse before each execution, and ``moved`` the number of moves of each kind.
+    ``followed`` is the content of each fact that the warehouse, or a history in it, last applied, and when. ``before``
+    has the facts of the warehouse before each execution, and ``moved`` the number of changes by kind.
     """
 
     facts: Facts
@@ -119,15 +120,15 @@ class Judge:
         return Seen(self.facts, len(self.edits))
 
     def undone(self, person: str, operations: Iterable[Mapping], execution: int) -> Seen:
-        """Return what an undo report of an execution has seen: what its operations move is as it was before."""
+        """Return the facts that an undo report of an execution restores."""
         undone = _shown(operations, self.facts)
-        # A column that was not there before leaves the table, or stays in it without being filled.
+        # A column that did not exist before is dropped, or stays in the table without values.
         absent = {fact: {"in use": False, "type": None}.get(fact[0], self.facts.get(fact)) for fact in undone}
         facts = {fact: self.before[execution].get(fact, missing) for fact, missing in absent.items()}
         return Seen({**self.facts, **facts}, len(self.edits), person, frozenset(undone))
 
     def edited(self, person: str, facts: Facts) -> None:
-        """Note who moved facts: the metadata is ``facts`` now."""
+        """Record a user as author of all facts that differ from ``facts``, the metadata after the edit."""
         for fact in {*self.facts, *facts}:
             before, after = self.facts.get(fact), facts.get(fact)
             if before != after:
@@ -135,15 +136,15 @@ class Judge:
         self.facts = facts
 
     def approved(self, person: str, operations: Iterable[Mapping], seen: Seen) -> None:
-        """Note that a person said yes to a report with these operations."""
+        """Record the approval of a report with these operations."""
         self.clock += 1
         for fact in _shown(operations, seen.facts):
             self.approvals.append(Approval(person, fact, seen.facts.get(fact), self.clock))
 
-    # --- what reaches the warehouse --------------------------------------------------------------
+    # --- facts that reach the warehouse ----------------------------------------------------------
 
     def executed(self, operations: Iterable[Mapping], steps: Iterable[Stepped], seen: Seen, *, execution: int) -> None:
-        """Judge operations that were done, with the metadata as the report has ``seen`` it."""
+        """Check executed operations against the facts that the report had ``seen``."""
         warehouse = {fact: content for (reader, fact), (content, _) in self.followed.items() if reader == WAREHOUSE}
         self.before.setdefault(execution, warehouse)
         facts = _shown(operations, seen.facts)
@@ -158,7 +159,7 @@ class Judge:
             self._reach(WAREHOUSE, fact, seen)
 
     def loaded(self, datasets: Mapping[str, bool], seen: Seen) -> None:
-        """Judge a load that ran the logic of these datasets as it was ``seen``; True for those with a history."""
+        """Check a load that ran the logic of these datasets as ``seen``; True for those with a history."""
         histories = [history for history in self.histories() if _compares(seen.facts, history)]
         fed = {name: feeding(seen.facts, name) for name in {*histories, *datasets}}
         for dataset, keeps in sorted(datasets.items()):
@@ -174,7 +175,7 @@ class Judge:
                 self._reach(history, fact, seen, ran)
 
     def maintained(self, requesters: Collection[str], approvers: Collection[str]) -> None:
-        """Judge a run that rewrote a table or a history, requested or repeated by some and approved since by others."""
+        """Check a run that rewrote a table or a history: requesters, repeaters included, and approvers since."""
         needed = self.policy.maintenance
         if len({*approvers} - {*requesters}) < needed:
             raise Broken(f"{sorted(requesters)} rewrote a table: approved by {sorted(approvers)}, {needed} needed")
@@ -213,7 +214,7 @@ class Judge:
         self.followed[reader, fact] = content, self.clock
 
     def authors(self, fact: Fact, base: Any, content: Any, seen: Seen) -> set[str]:
-        """Return everybody who edited the fact since it last was as the reader followed it."""
+        """Return the users who edited the fact since its content was what the reader last applied."""
         if fact in seen.undone:
             return {seen.requester}
         edits = [edit for edit in self.edits[: seen.edits] if edit.fact == fact]
@@ -227,11 +228,11 @@ class Judge:
         return people
 
     def _level(self, reader: str, fact: Fact, base: Any, content: Any, seen: Seen) -> str:
-        """Return the level of a move, as the contract says; empty for one that is free under any policy."""
+        """Return the level of a change, as the contract defines it; empty if it is free under any policy."""
         kind = fact[0]
         if reader != WAREHOUSE:
             if base is None or content is None or kind == "in use":
-                return ""  # what is new is added, and a column is retired and taken up again, without approval
+                return ""  # additions, and retiring or restoring a column, need no approval
             narrows = kind == "type" and content not in (*_WIDER.get(base, ()), *_REBUILT.get(base, ()))
             return COMPARES if kind != "type" or narrows else ""
         if kind == "type" and base is not None and seen.facts.get(("kind", fact[1])) in (TABLE, None):
@@ -251,7 +252,7 @@ def _compares(facts: Facts, dataset: str) -> bool:
 
 
 def _shown(operations: Iterable[Mapping], facts: Facts) -> set[Fact]:
-    """Return the facts that operations speak of, as people read them in a report."""
+    """Return the facts that operations of a report concern."""
     return {fact for operation in operations for fact in _shown_by(operation, facts)}
 
 
@@ -261,7 +262,7 @@ def _shown_by(operation: Mapping, facts: Facts) -> Iterable[Fact]:
         yield ("held back", dataset)
     if operation["side"] == "history" and op in ("create_table", "retire_table", "unretire_table"):
         yield ("history", dataset)
-        if op == "unretire_table":  # it says what differs from when the history was followed last
+        if op == "unretire_table":  # covers all differences since the last load of the history
             yield from (fact for fact in facts if fact[1] == dataset and fact[0] in _COMPARED)
     elif op == "create_table":
         yield from (fact for fact in facts if fact[1] == dataset and fact[0] != "history")
@@ -278,7 +279,7 @@ def _shown_by(operation: Mapping, facts: Facts) -> Iterable[Fact]:
 
 
 def _touched(steps: Iterable[Stepped]) -> Iterable[Fact]:
-    """Yield the facts of columns that steps changed, by the look of the tables and not by the steps' names."""
+    """Yield the facts of columns that steps changed, derived from tables and not from names of steps."""
     for entry in steps:
         if entry.step.op == CHECK_NOT_NULL and entry.step.column is not None:
             yield ("not null", entry.step.table.dataset_key, entry.step.column.key)

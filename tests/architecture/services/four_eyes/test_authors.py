@@ -1,4 +1,4 @@
-"""Four eyes: whoever moved what a dataset is to be cannot approve it, wherever the edit was made."""
+"""Authors of changes, who cannot approve them, wherever the edit was made."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -38,7 +38,7 @@ CUSTOMER = "rawcore.rc_crm_customer"
 
 @pytest.fixture
 def eve(built):
-    """She may edit and approve, in an environment that asks for an approval of everything."""
+    """Return an editor and approver, in an environment that requires an approval of everything."""
     return remembered_in(built, "eve of an environment with four eyes", lambda: eve_with_four_eyes(built))
 
 
@@ -62,9 +62,9 @@ def rename_schema(by, new: str, old: str = "rawcore") -> None:
         update_schema(schema=schema, expected_version=schema.version, name=new)
 
 
-def refuses(report: ChangeReport, who) -> None:
+def assert_refused(report: ChangeReport, user) -> None:
     with pytest.raises(Refused) as refused:
-        approve(report=report, user=who)
+        approve(report=report, user=user)
     assert refused.value.code == "OWN_CHANGE"
 
 
@@ -78,7 +78,7 @@ def test_user_who_renamed_a_schema_is_an_author_of_every_dataset_in_it(built, ev
     report = built.report()
     assert {operation_of(row).dataset for row in report.document["rows"]} >= {CUSTOMER, "rawcore.rc_crm_order"}
     assert report.authors == ["eve"]
-    refuses(report, eve)
+    assert_refused(report, eve)
 
 
 def test_every_user_who_renamed_a_schema_is_an_author(built, eve):
@@ -119,11 +119,11 @@ def test_authors_of_schemas_that_swap_names_are_kept_apart(built, eve):
     assert built.report().authors == ["ada"]
 
 
-# --- what a dataset refers to --------------------------------------------------------------------
+# --- references --------------------------------------------------------------------------------
 
 
-def ordered(world: World) -> TargetDataset:
-    """Orders that refer to customers."""
+def create_orders(world: World) -> TargetDataset:
+    """Create orders that refer to customers."""
     with acting_as(world.author):
         order = create_target_dataset(schema=dataset().schema, name="rc_crm_order")
         create_target_column(dataset=order, name="id", type="integer", role="business_key", key_ordinal=1, inputs=[])
@@ -138,19 +138,19 @@ def rename_to(name: str, by, old: str = "rc_crm_customer") -> None:
 
 
 def test_user_who_renamed_a_parent_is_an_author_of_the_referring_dataset(built, eve):
-    ordered(built)
+    create_orders(built)
     built.executed()
     rename_to("rc_crm_client", eve)
     report = built.report(Scope(DATASET, "rawcore.rc_crm_order", target_only=True))
     assert [row["op"] for row in report.document["rows"]] == ["rename_column"]
     assert report.authors == ["eve"]
-    refuses(report, eve)
+    assert_refused(report, eve)
 
 
 def test_user_who_renamed_a_parent_before_the_reference_is_no_author(built, eve):
     rename_to("rc_crm_client", eve)
     rename_to("rc_crm_customer", eve, old="rc_crm_client")
-    ordered(built)
+    create_orders(built)
     assert built.report(Scope(DATASET, "rawcore.rc_crm_order", target_only=True)).authors == ["ada"]
 
 
@@ -159,19 +159,19 @@ def test_user_who_renamed_a_parent_before_the_reference_is_no_author(built, eve)
 
 @pytest.fixture
 def source(built, eve) -> SourceDataset:
-    """A source dataset of Ada's, with its targets, built."""
-    return remembered_in(built, "source of Ada", lambda: built_source(built))
+    """Return a source dataset of Ada with built targets."""
+    return remembered_in(built, "source of Ada", lambda: build_source(built))
 
 
-def built_source(built: World) -> SourceDataset:
+def build_source(built: World) -> SourceDataset:
     with acting_as(built.author):
         system = create_system(name="Airports", short_name="air")
-        made = create_source_dataset(system=system, name="airport", location="a.csv")
-        create_source_column(source_dataset=made, name="icao", type="string(4)", key_ordinal=1)
-        create_source_column(source_dataset=made, name="lid", type="string(3)")
-        generate_targets(source_dataset=made)
+        source = create_source_dataset(system=system, name="airport", location="a.csv")
+        create_source_column(source_dataset=source, name="icao", type="string(4)", key_ordinal=1)
+        create_source_column(source_dataset=source, name="lid", type="string(3)")
+        generate_targets(source_dataset=source)
     built.executed()
-    return made
+    return source
 
 
 def generate(source: SourceDataset, by) -> None:
@@ -186,7 +186,7 @@ def test_user_who_changed_a_source_is_an_author_of_targets_generated_by_another_
     generate(source, built.author)
     report = built.report()
     assert report.authors == ["ada", "eve"]
-    refuses(report, eve)
+    assert_refused(report, eve)
 
 
 def test_user_who_deactivated_a_system_is_an_author_of_the_retired_targets(built, eve, source):
@@ -194,7 +194,7 @@ def test_user_who_deactivated_a_system_is_an_author_of_the_retired_targets(built
     with acting_as(eve):
         update_system(system=system, expected_version=system.version, active=False)
     generate(source, built.author)
-    refuses(built.report(), eve)
+    assert_refused(built.report(), eve)
 
 
 @pytest.mark.full
@@ -204,7 +204,7 @@ def test_user_who_generates_targets_is_an_author_of_their_changes(built, eve, so
     generate(source, eve)
     report = built.report()
     assert {row["column"] for row in report.document["rows"]} == {"iata"}
-    refuses(report, eve)
+    assert_refused(report, eve)
 
 
 def test_user_who_added_another_source_is_no_author(built, eve, source):
@@ -226,7 +226,7 @@ def test_user_who_imports_metadata_is_the_author_of_all_changes_in_the_files(bui
     report = built.report()
     assert {row["column"] for row in report.document["rows"]} == {"full_name", "balance"}
     assert report.authors == ["eve"]
-    refuses(report, eve)
+    assert_refused(report, eve)
 
 
 def test_user_who_deleted_a_column_is_the_author_of_its_drop(built, eve):
@@ -238,10 +238,10 @@ def test_user_who_deleted_a_column_is_the_author_of_its_drop(built, eve):
     report = built.report()
     assert ("drop_column", "base") in {(row["op"], row["side"]) for row in report.document["rows"]}
     assert report.authors == ["eve"]
-    refuses(report, eve)
+    assert_refused(report, eve)
 
 
-# --- what is not carried out yet ---------------------------------------------------------------
+# --- unexecuted changes ----------------------------------------------------------------------
 
 
 def test_remaining_changes_of_an_abandoned_execution_keep_their_authors(built, eve):
@@ -263,8 +263,8 @@ def test_adopted_baseline_keeps_the_authors_of_earlier_edits(built, eve):
     built.environment.applied_datasets.all().delete()
     rename(built, "full_name", "display_name", by=eve)
     built.warehouse.show()
-    asked = {"user": built.operator, "reason": "it was there before us"}
-    adopt_as_baseline(environment=built.environment, dataset_keys=[key], **asked)
+    arguments = {"user": built.operator, "reason": "it was there before us"}
+    adopt_as_baseline(environment=built.environment, dataset_keys=[key], **arguments)
     assert "eve" in built.report().authors
 
 

@@ -1,4 +1,4 @@
-"""Guards of four eyes: the proof notices each one that is taken out of the product."""
+"""Guards of four eyes: the property test fails without each of them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ ORDER, SALE, AMOUNT_OF_ORDER = 1, 2, 3
 
 
 def prepare(*changes: Change) -> None:
-    """Make changes in the shop on which sequences need a guard: ann edits, the others approve."""
+    """Edit the shop so that sequences need a guard: ann edits, the others approve."""
     lasting().carry_everything_out(0, list(changes), [1, 2])
     assert LoadRun.objects.latest("pk").status == "succeeded"
 
@@ -52,7 +52,7 @@ def without_authors(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_downstream(patch: pytest.MonkeyPatch) -> None:
-    """Let no change reach a history further down."""
+    """Let no change reach a downstream history."""
     patch.setattr(plan, "carried_downstream", lambda drafts, same, downstream: drafts)
 
 
@@ -69,12 +69,12 @@ def without_comparison(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_checks(patch: pytest.MonkeyPatch) -> None:
-    """Let checks keep rows out of histories unseen."""
+    """Let checks decide rows of histories without a planned operation."""
     patch.setattr(row_rules, "_are_same_checks", lambda before, after, names: True)
 
 
 def without_sources(patch: pytest.MonkeyPatch) -> None:
-    """Let choices of sources keep rows out of histories unseen."""
+    """Let source options decide rows of histories without a planned operation."""
     patch.setattr(row_rules, "_changed_choices", lambda before, after: [])
 
 
@@ -115,14 +115,14 @@ def without_environment_of_runs(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_typed_columns(patch: pytest.MonkeyPatch) -> None:
-    """Let new columns of a source keep rows out of histories by their types."""
+    """Let the types of new source columns decide rows of histories without a planned operation."""
     same = row_rules._is_same_contract
     patch.setattr(row_rules, "_is_same_contract", lambda *sides, checks_values: same(*sides, checks_values=False))
     prepare(SetSource("faulty_rows", "quarantine"))
 
 
 def without_selects(patch: pytest.MonkeyPatch) -> None:
-    """Let the SELECTs of models change unseen."""
+    """Let the SELECTs of models change without a planned operation."""
     moved = datasets.dataset_moved
     patch.setattr(
         datasets,
@@ -132,13 +132,13 @@ def without_selects(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_row_inputs(patch: pytest.MonkeyPatch) -> None:
-    """Let columns that decide the rows of a model change unseen by its history, which alone is kept."""
+    """Let columns that decide the rows of a model change without an operation on its history."""
     patch.setattr(downstream, "decides_rows", lambda text, tables, names: False)
     prepare(SwitchHistory(ORDER), SwitchHistory(SALE))
 
 
 def without_ghosts(patch: pytest.MonkeyPatch) -> None:
-    """Let references add rows to the histories of their parents unseen."""
+    """Let references add rows to histories of parents without a planned operation."""
     changed = logic.changed_rules
     patch.setattr(downstream, "GHOST", "")
     patch.setattr(
@@ -147,7 +147,7 @@ def without_ghosts(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_held_back(patch: pytest.MonkeyPatch) -> None:
-    """Let references hold rows back from the histories of their children unseen."""
+    """Let references remove rows from histories of children without a planned operation."""
     for module in (column_pairs, downstream, logic):
         patch.setattr(module, "QUARANTINE", "")
 
@@ -159,7 +159,7 @@ def without_requesters_of_undos(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_marks_of_undos(patch: pytest.MonkeyPatch) -> None:
-    """Let the authors of undone changes approve these once more."""
+    """Let the authors of undone changes approve them again."""
     patch.setattr(execution_checks, "mark_before", lambda report: report.through)
     prepare(SetExpression(AMOUNT_OF_ORDER, "coalesce({}, 'none')", 0))
     lasting().undo(1, 0, None, False, [2])
@@ -167,7 +167,7 @@ def without_marks_of_undos(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_acceptors(patch: pytest.MonkeyPatch) -> None:
-    """Let users approve what they accepted of a changed source."""
+    """Let users approve the changes of a source that they accepted."""
 
     @contextmanager
     def unsigned(reason: str) -> Iterator[None]:

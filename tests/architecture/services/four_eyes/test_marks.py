@@ -1,4 +1,4 @@
-"""Marks: authors are counted from the last link of the chain that a plan had read, and from nothing later."""
+"""Marks: authors are counted from the last chain link that a plan had read."""
 
 import pytest
 
@@ -45,8 +45,8 @@ def mark(world: World) -> int:
     return carried_out(world.environment, [key])[key]
 
 
-def loaded(world: World, meanwhile=lambda: None) -> Execution:
-    """Carry out what is pending as a load does: the mark and the metadata first, then a look at the warehouse."""
+def load(world: World, meanwhile=lambda: None) -> Execution:
+    """Execute pending changes as a load does: read mark and metadata first, then observe the warehouse."""
     committed()
     through, states = sealed_through(), dataset_states()
     meanwhile()
@@ -70,7 +70,7 @@ def loaded(world: World, meanwhile=lambda: None) -> Execution:
 
 def test_user_who_edits_while_a_load_observes_the_warehouse_is_an_author_of_the_next_report(built, eve):
     rename(built, "full_name", "display_name")
-    loaded(built, meanwhile=lambda: edit("balance", eve, nullable=False))
+    load(built, meanwhile=lambda: edit("balance", eve, nullable=False))
     report = built.report()
     assert [row["code"] for row in report.document["rows"]] == ["NOT_NULL"]
     assert report.authors == ["eve"]
@@ -78,13 +78,13 @@ def test_user_who_edits_while_a_load_observes_the_warehouse_is_an_author_of_the_
 
 def test_user_whose_changes_a_load_executed_is_no_longer_an_author(built, eve):
     rename(built, "full_name", "display_name", by=eve)
-    loaded(built)
+    load(built)
     rename(built, "balance", "amount")
     assert built.report().authors == ["ada"]
 
 
 def test_edit_without_a_chain_link_at_the_time_of_a_report_is_later_than_it(built, eve):
-    """An entry that no link was made for when the report was made counts as later, whatever its time says."""
+    """Check that an entry without a chain link at the time of a report counts as later, regardless of its time."""
     rename(built, "full_name", "display_name")
     built.warehouse.show()
     committed()
@@ -107,7 +107,7 @@ def test_user_of_a_log_entry_without_a_chain_link_is_an_author(built, eve):
     assert build_report(environment=built.environment, user=built.author).authors == ["eve"]
 
 
-# --- what is left to carry out --------------------------------------------------------------------
+# --- remaining changes ---------------------------------------------------------------------------
 
 
 def test_user_who_changed_a_retired_column_is_an_author_after_other_executions(built, eve):

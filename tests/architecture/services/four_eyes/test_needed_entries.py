@@ -1,4 +1,4 @@
-"""Entries that approvals depend on: retention leaves them until what they changed was carried out."""
+"""Change-log entries that approvals depend on: retention keeps them until their changes are executed."""
 
 import pytest
 
@@ -13,9 +13,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def world() -> World:
-    made = make_world()
-    customers(made.author)
-    return made
+    built_world = make_world()
+    customers(built_world.author)
+    return built_world
 
 
 def about_datasets() -> set[int]:

@@ -1,9 +1,8 @@
-"""Four eyes as a property: nothing reaches the warehouse that needed approval and that no one but its authors approved.
+"""Property test of four eyes: no change reaches the warehouse that only its authors approved.
 
-Three people, each of whom may do everything, edit, approve, execute, load and change policies in any order, by
-themselves, by personal tokens and by a service account. The services are the product's own, on a real database;
-the warehouse is in memory. After every step that reached it, a judge that knows neither the planner nor the
-change log checks the promise.
+Three users with all permissions edit, approve, execute, load and change policies in any order, with sessions,
+personal tokens and a service account. The services are the product's own, on a real database; the warehouse is in
+memory. After each step that changed it, a judge that is independent of planner and change log checks the guarantee.
 """
 
 import os
@@ -76,19 +75,19 @@ pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
 
 BY_DAY = 6
 EXAMPLES = int(os.environ.get("ELEVATA_FOUR_EYES_EXAMPLES", BY_DAY))
-# Most steps are several deeds. Nights try longer sequences.
+# Most steps consist of several actions. Nightly runs have longer sequences.
 STEPS = 8 if EXAMPLES == BY_DAY else 12
 MOST_ACCOUNTS = 7
-# Edits that must succeed, and facts that must move in the warehouse, in a run: without them the judge sees nothing.
+# Edits that must succeed and facts that must reach the warehouse in a run, so that the judge has cases to check.
 NEEDED = {"SetSelect", "SetReference", "SwitchReference", "RenameDataset", "SwitchDataset", "AcceptProposal", "undo"}
 NEEDED |= {"select", "ghosts", "held back", "in use", "name", "type"}
-# Refusals of the product: the deed was not done, and there is nothing to judge.
+# Refusals of the product: the action had no effect, so there is nothing to check.
 REFUSALS = (Refused, Refusal, MetadataError)
 
 
 @dataclass(frozen=True)
 class Account:
-    """Identity that a human acts by: their user, a token, or a service account (``is_program``)."""
+    """Identity that a user acts with: their session, a token, or a service account (``is_program``)."""
 
     user: Any
     human: str
@@ -98,7 +97,7 @@ class Account:
 
 @dataclass
 class Shop:
-    """A warehouse of orders, described, built and loaded once, with the judge who saw it."""
+    """Warehouse of orders, described, built and loaded once, with the judge that recorded it."""
 
     people: tuple[Account, ...]
     warehouse: Warehouse
@@ -106,7 +105,7 @@ class Shop:
 
 
 accounts, places = st.integers(0, MOST_ACCOUNTS - 1), st.integers(0, 3)
-# Nobody named: whoever edits tries to approve it, by every account that they hold.
+# None: the editor tries to approve with each of their own accounts.
 approvers = st.none() | st.lists(accounts, min_size=1, max_size=3, unique=True)
 edits = st.lists(changes(), min_size=1, max_size=2)
 edits_or_none = st.lists(changes(), max_size=2)
@@ -118,21 +117,21 @@ scopes = st.sampled_from([(ALL, False), (SCHEMA, False), (DATASET, False), (DATA
 
 
 class FourEyes(RuleBasedStateMachine):
-    """One sequence of deeds. The product may refuse any of them; those that it does are judged.
+    """Sequence of actions. The product may refuse any of them; the judge checks the others.
 
-    People are chosen by number: the three by themselves, a service account of the first, a token of the second,
-    and whatever tokens they make meanwhile.
+    Accounts are chosen by number: the three users, a service account of the first, a token of the second, and tokens
+    created meanwhile.
     """
 
     shop: Shop
-    # Edits that succeeded, and moves that reached the warehouse, in all sequences.
+    # Edits that succeeded, and changes that reached the warehouse, in all sequences.
     succeeded: ClassVar[Counter[str]] = Counter()
     reports = Bundle("reports")
 
     def __init__(self) -> None:
         super().__init__()
         self.savepoint = transaction.atomic()
-        self.savepoint._from_testcase = True  # sealing wants to be outermost, and it is, but for the test
+        self.savepoint._from_testcase = True  # sealing must be outermost, except for a test's transaction
         self.savepoint.__enter__()
         cache.clear()
         self.people = list(self.shop.people)
@@ -146,7 +145,7 @@ class FourEyes(RuleBasedStateMachine):
         transaction.set_rollback(True)
         self.savepoint.__exit__(None, None, None)
 
-    # --- deeds ------------------------------------------------------------------------
+    # --- actions ----------------------------------------------------------------------
 
     @rule(by=accounts, edits=edits)
     def edit(self, by: int, edits: list[Change]) -> None:
@@ -157,7 +156,7 @@ class FourEyes(RuleBasedStateMachine):
     @precondition(lambda self: len(self.people) < MOST_ACCOUNTS)
     @rule(by=accounts, whom=accounts)
     def make_token(self, by: int, whom: int) -> None:
-        """Make a token. One for somebody else acts for whoever made it."""
+        """Create a token. A token for another user acts for its creator."""
         maker, user = self._account(by), self._account(whom).user
         with self._acting(maker):
             create_token(user=user)
@@ -172,7 +171,7 @@ class FourEyes(RuleBasedStateMachine):
         ),
     )
     def change_policy(self, by: int, choice: tuple[str, Any]) -> None:
-        """Change one choice of the change policy. Nobody alone puts a looser one in force."""
+        """Change one choice of the change policy. One user alone cannot put a looser one in force."""
         account, (name, value) = self._account(by), choice
         environment = Environment.objects.get()
         policies = policy_of(environment).as_json()
@@ -182,9 +181,9 @@ class FourEyes(RuleBasedStateMachine):
         else:
             code = {"drops": "DROP_COLUMN", "retypes": "RETYPE_COLUMN", "compares": "HISTORY_DIFFERS"}[name]
             policies["severities"][code] = value
-        asked = {"policies": policies, "expected_version": environment.policies_version}
+        arguments = {"policies": policies, "expected_version": environment.policies_version}
         with self._acting(account):
-            update_policies(environment=environment, user=account.user, **asked)
+            update_policies(environment=environment, user=account.user, **arguments)
             if self.judge.policy.is_looser(name, value):
                 self.proposed = account.human, name, value
             else:
@@ -193,10 +192,10 @@ class FourEyes(RuleBasedStateMachine):
     @precondition(lambda self: self.proposed is not None)
     @rule(by=accounts)
     def accept_policy(self, by: int) -> None:
-        """Accept the looser policy that somebody proposed, as a second person if it is to be in force."""
+        """Accept the proposed looser policy; it is in force only if a second user accepts it."""
         account, (proposer, name, value) = self._account(by), self.proposed
         proposal = open_proposal(Environment.objects.get())
-        if proposal is None:  # a stricter policy has taken its place since
+        if proposal is None:  # a stricter policy has replaced it
             return
         with self._acting(account):
             accept_policy(proposal=proposal, user=account.user)
@@ -211,19 +210,19 @@ class FourEyes(RuleBasedStateMachine):
 
     @rule(by=accounts, report=reports)
     def approve(self, by: int, report: int) -> None:
-        """Approve any of the reports that were built."""
+        """Approve one of the reports."""
         self._approve(by, report)
 
     @rule(by=accounts, report=reports, fails_at=st.none() | st.integers(0, 3), meanwhile=moments)
     def execute(self, by: int, report: int, fails_at: int | None, meanwhile: Any) -> None:
-        """Preview and execute a report; a step may fail, and somebody may edit while tables are observed or changed."""
+        """Preview and execute a report; a step may fail, and an edit may occur during observation or execution."""
         self._execute(by, report, fails_at, meanwhile)
 
     @rule(by=accounts, edits=edits_or_none, approvers=approvers, scope=scopes, place=places)
     def carry_out(
         self, by: int, edits: list[Change], approvers: list[int] | None, scope: tuple[str, bool], place: int
     ) -> None:
-        """Edit, build the report, have it approved and execute it without a break."""
+        """Edit, build the report, have it approved and execute it, without other actions in between."""
         self.edit(by, edits)
         report = self._report(by, scope, place)
         if report is not None:
@@ -232,9 +231,9 @@ class FourEyes(RuleBasedStateMachine):
     @precondition(lambda self: len(self.judge.before) > 1)
     @rule(by=accounts, place=places, operation=st.none() | places, metadata=st.booleans(), approvers=approvers)
     def undo(self, by: int, place: int, operation: int | None, metadata: bool, approvers: list[int] | None) -> None:
-        """Undo one of the last executions, or one operation of it, and have it approved and executed without a break.
+        """Undo one of the last executions, or one operation of it, with approvals and execution.
 
-        With ``metadata``, the metadata is changed back as well. The first execution has created all tables.
+        With ``metadata``, the metadata is changed back as well. The first execution, which created all tables, stays.
         """
         account, report = self._account(by), None
         records = ExecutionRecord.objects.select_related("execution", "environment").order_by("-pk")
@@ -255,18 +254,18 @@ class FourEyes(RuleBasedStateMachine):
 
     @rule(by=accounts, edits=edits)
     def load_everything(self, by: int, edits: list[Change]) -> None:
-        """Edit, and load at once: safe changes are carried out by the load."""
+        """Edit and load all datasets; the load executes safe changes."""
         self.load(by, edits, (ALL, False), 0, None)
 
     @rule(by=accounts, edits=edits, approvers=approvers)
     def carry_everything_out(self, by: int, edits: list[Change], approvers: list[int] | None) -> None:
-        """Carry out everything and load it, which is the right order where others than the authors approve."""
+        """Execute and load everything, as is right if users other than the authors approve."""
         self.carry_out(by, edits, approvers, (ALL, False), 0)
         self.load_everything(by, [])
 
     @rule(by=accounts, edits=edits_or_none, scope=scopes, place=places, meanwhile=moments)
     def load(self, by: int, edits: list[Change], scope: tuple[str, bool], place: int, meanwhile: Any) -> None:
-        """Edit and load. The load carries out what is safe, and runs the logic as it was described at its claim."""
+        """Edit and load. The load executes safe changes and runs the logic as of its claim."""
         self.edit(by, edits)
         account = self._account(by)
         with self._acting(account):
@@ -280,16 +279,15 @@ class FourEyes(RuleBasedStateMachine):
                 execution = requested.run.execution
                 self.judge.executed(_done(execution), runner.steps, seen, execution=execution.pk)
             for manifest in runner.loads:
-                kept = {item.dataset: item.history is not None for item in manifest.rawcore}
+                historized = {item.dataset: item.history is not None for item in manifest.rawcore}
                 others = (item.dataset for item in (*manifest.raw, *manifest.models))
-                self.judge.loaded(dict.fromkeys(others, False) | kept, seen)
+                self.judge.loaded(dict.fromkeys(others, False) | historized, seen)
 
     @rule(by=accounts, kind=st.sampled_from(RUNS), approvers=approvers, place=places, again=repetitions)
     def maintain(self, by: int, kind: str, approvers: list[int] | None, place: int, again: Any) -> None:
-        """Request a prune, a revert or a decision on quarantined rows, have it approved, and let a worker try it.
+        """Request a prune, a revert or a quarantine decision, have it approved, and let a worker try it.
 
-        With ``again``, everybody approves the run, it fails, and somebody requests it again, has it approved again and
-        lets a worker try it.
+        With ``again``, the run is approved with all accounts and fails; then it is requested, approved and tried again.
         """
         account, requested = self._account(by), None
         with self._acting(account):
@@ -307,7 +305,7 @@ class FourEyes(RuleBasedStateMachine):
 
     @rule(by=accounts, approver=accounts, edits=edits, deed=st.sampled_from(["execute", "approve", "repeat"]))
     def act_elsewhere(self, by: int, approver: int, edits: list[Change], deed: str) -> None:
-        """Act in the installation of another environment on a report or run of this one, which it refuses."""
+        """Act in the installation of another environment on a report or run of this one, which must be refused."""
         account, other, requested = self._account(by), self._account(approver), None
         if deed == "execute":
             self.edit(by, edits)
@@ -328,7 +326,7 @@ class FourEyes(RuleBasedStateMachine):
                 else:
                     request_load_run(run_id=requested.run.run_id, user=other.user, wake_worker=False)
 
-    # --- doing it --------------------------------------------------------------------------
+    # --- helpers ---------------------------------------------------------------------------
 
     def _account(self, number: int) -> Account:
         return self.people[number % len(self.people)]
@@ -343,7 +341,7 @@ class FourEyes(RuleBasedStateMachine):
         return request_quarantine(decision=kind, run_id=new_run_id(), **common)
 
     def _perform(self, run: LoadRun, requesters: set[int], approvers: Iterable[int], *, fails: bool = False) -> bool:
-        """Have a maintenance run approved, and let a worker try it; return True if it reached the warehouse."""
+        """Approve a maintenance run and let a worker try it; return True if it reached the warehouse."""
         people: set[str] = set()
         for other in map(self._account, approvers):
             with self._acting(other):
@@ -360,13 +358,13 @@ class FourEyes(RuleBasedStateMachine):
         return bool(runner.maintained)
 
     def _held_by(self, number: int) -> list[int]:
-        """Return every account of whoever holds this one."""
+        """Return the numbers of all accounts of the user of this one."""
         human = self._account(number).human
         return [place for place, account in enumerate(self.people) if account.human == human]
 
     @contextmanager
     def _acting(self, account: Account) -> Iterator[None]:
-        """Act as somebody. A refusal changes nothing; what was done is sealed as after a commit."""
+        """Act with an account. A refusal changes nothing; changes are sealed as after a commit."""
         try:
             with acting_as(account.user, by_token=account.by_token):
                 yield
@@ -376,7 +374,7 @@ class FourEyes(RuleBasedStateMachine):
 
     @contextmanager
     def _elsewhere(self, account: Account) -> Iterator[None]:
-        """Act in the installation of another environment, which must refuse it."""
+        """Act in the installation of another environment, which must be refused."""
         with override_settings(ENVIRONMENT="elsewhere"), self._acting(account):
             yield
             raise Broken(f"{account.human} acted on another environment than that of the installation")
@@ -445,7 +443,7 @@ def _name(kind: str, place: int) -> str:
 
 
 def _succeeded(execution: Execution) -> list[int]:
-    """Return the places of the operations of which every step was done."""
+    """Return the positions of operations whose steps all succeeded."""
     rows = list(execution.operations.values_list("operation", "status"))
     return [place for place in {row[0] for row in rows} if all(s == "succeeded" for p, s in rows if p == place)]
 
@@ -468,7 +466,7 @@ def make_shop() -> Shop:
     cem.is_superuser = True
     cem.save()
     robot = create_service_account(name="robot", owner=ann, roles=[Role.EDITOR, Role.OPERATOR])
-    robot.groups.add(*ann.groups.all())  # as an installation may have it since before accounts were told from people
+    robot.groups.add(*ann.groups.all())  # as in an installation that is older than service accounts
     with acting_as(ann):
         system = create_system(name="Shop", short_name="shop", location=django_settings.SOURCE_ROOTS[0])
         source = create_source_dataset(system=system, name="order", location="order.csv", historize=True)
@@ -506,7 +504,7 @@ def make_shop() -> Shop:
 
 
 def lasting() -> FourEyes:
-    """Return a machine whose deeds stay in the shop: sequences begin with them."""
+    """Return a state machine whose changes stay in the shop, for sequences to begin with."""
     machine = FourEyes()
     machine.savepoint.__exit__(None, None, None)
     machine.warehouse, machine.judge = machine.shop.warehouse, machine.shop.judge
@@ -517,7 +515,7 @@ def settings_for(examples: int) -> settings:
     return settings(
         max_examples=examples,
         stateful_step_count=STEPS,
-        # The same sequences every day, others every night.
+        # Day runs repeat the same sequences, nightly runs draw new ones.
         derandomize=examples == BY_DAY,
         deadline=None,
         suppress_health_check=list(HealthCheck),
@@ -527,15 +525,15 @@ def settings_for(examples: int) -> settings:
 
 @pytest.fixture
 def own_heads(settings: Any, tmp_path: Path) -> None:
-    """Record heads of the chain in a folder of this test: sequences are rolled back, sealed links included.
+    """Record heads of the chain in a folder of this test, because sequences are rolled back with their sealed links.
 
-    Files that are uploaded stay, in a folder beside it: each upload replaces the one before.
+    Uploaded files stay in a folder beside it: each upload replaces the one before.
     """
     settings.AUDIT_FOLDER, settings.SOURCE_ROOTS = tmp_path / "audit", [str(tmp_path / "landing")]
 
 
 def each_action() -> None:
-    """Do a sequence of deeds that reach the warehouse because others than their authors approve them."""
+    """Run actions that reach the warehouse because users other than the authors approve them."""
     machine, ann, ben, cem = FourEyes(), 0, 1, 2
     try:
         for edit in (SetSelect(0, SELECTS[1], 0), SetReference("ghost")):

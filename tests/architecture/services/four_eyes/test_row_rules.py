@@ -1,4 +1,4 @@
-"""Loads and rules that decide rows: those edited while a load is prepared, and those of an older release."""
+"""Row rules of loads: those edited during the preparation, and those of an older release."""
 
 from collections.abc import Callable
 

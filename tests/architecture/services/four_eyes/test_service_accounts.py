@@ -1,4 +1,4 @@
-"""Four eyes and service accounts: an account and its owner are one person. And roles for one environment."""
+"""Four eyes with service accounts, which count as their owner, and with roles for one environment."""
 
 import pytest
 from django.contrib.auth.models import Group
@@ -23,16 +23,16 @@ from tests.architecture.world import person
 pytestmark = pytest.mark.django_db
 
 
-def not_null(world, who) -> ChangeReport:
+def not_null(world, user) -> ChangeReport:
     column = TargetColumn.objects.get(name="full_name")
-    with acting_as(who, by_token=True):
+    with acting_as(user, by_token=True):
         update_target_column(column=column, expected_version=column.version, nullable=False)
     return world.report()
 
 
-def refused_with(code: str, deed, **asked: object) -> None:
+def refused_with(code: str, call, **arguments: object) -> None:
     with pytest.raises(Refused) as refused:
-        deed(**asked)
+        call(**arguments)
     assert refused.value.code == code
 
 
@@ -47,7 +47,7 @@ def test_owner_cannot_approve_a_change_of_their_service_account(built):
 
 
 def test_service_account_with_every_permission_cannot_approve_reject_or_change_policies(built):
-    """By a group that the services refuse, and as a superuser, also what its owner had no hand in."""
+    """Check the refusals for a group that services refuse and for a superuser, also without changes of the owner."""
     account = robot(person("dave", Role.VIEWER))
     account.groups.add(Group.objects.get(name=Role.ADMIN.value))
     account.is_superuser = True
@@ -74,8 +74,8 @@ def test_stored_approval_of_a_service_account_is_ignored(built):
     )
     chain.append(approval)
     assert approvals_missing(report) == 1
-    asked = [task for task in waiting_for(built.approver) if task.pk == report.pk]
-    assert (asked[0].ask, asked[0].facts.missing) == ("decide", 1)
+    tasks = [task for task in waiting_for(built.approver) if task.pk == report.pk]
+    assert (tasks[0].ask, tasks[0].facts.missing) == ("decide", 1)
 
 
 def test_service_account_is_not_asked_to_approve(built):

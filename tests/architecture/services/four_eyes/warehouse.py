@@ -1,4 +1,4 @@
-"""A warehouse in memory, and the runner that changes it: it speaks the runner's protocol in this process."""
+"""In-memory warehouse with a runner that speaks the protocol of runners in this process."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stepped:
-    """A step that changed a table."""
+    """Executed step, with its table before and after."""
 
     step: Step
     before: TableShape | None
@@ -23,7 +23,7 @@ class Stepped:
 
 
 class Exchange:
-    """The answer to one request, its last event says that it is finished."""
+    """Exchange of one request, which ends with the event ``finished``."""
 
     def __init__(self, events: Iterator[Event]) -> None:
         self._events = deque(events)
@@ -37,10 +37,10 @@ class Exchange:
 
 @dataclass
 class Runner:
-    """Does what it is asked at once. ``meanwhile`` is called once, when a request of that kind comes in.
+    """Runner that executes requests at once. ``meanwhile`` has a function for a kind of request, called once.
 
-    ``fails_at`` is the step that fails; with ``maintenance_fails``, runs of maintenance fail at their end. ``loads``,
-    ``steps`` and the number ``maintained`` are what reached the warehouse.
+    ``fails_at`` is the step that fails; with ``maintenance_fails``, maintenance runs fail at their end. ``loads``,
+    ``steps`` and the number ``maintained`` are the effects on the warehouse.
     """
 
     warehouse: Warehouse
@@ -66,13 +66,13 @@ class Runner:
     def kill(self, why: Exception) -> None:
         raise AssertionError(f"nothing hangs here: {why}")
 
-    def _observe(self, asked: ObserveManifest) -> Iterator[Event]:
-        tables = {key: asdict(self.warehouse.table(key)) for key in asked.tables if key in self.warehouse.shapes}
+    def _observe(self, manifest: ObserveManifest) -> Iterator[Event]:
+        tables = {key: asdict(self.warehouse.table(key)) for key in manifest.tables if key in self.warehouse.shapes}
         yield {"event": "finished", "status": "succeeded", "answer": tables}
 
-    def _execute(self, asked: ExecuteManifest) -> Iterator[Event]:
-        for ordinal, step in enumerate(asked.steps):
-            if ordinal in asked.done:
+    def _execute(self, manifest: ExecuteManifest) -> Iterator[Event]:
+        for ordinal, step in enumerate(manifest.steps):
+            if ordinal in manifest.done:
                 continue
             key = step.table.key
             yield {"event": "step_started", "ordinal": ordinal, "version_before": self.warehouse.versions.get(key)}
@@ -98,19 +98,19 @@ class Runner:
         self.warehouse.do(step)
         self.steps.append(Stepped(step, before, self.warehouse.shapes.get(key)))
 
-    def _publish(self, asked: Any) -> Iterator[Event]:
+    def _publish(self, manifest: Any) -> Iterator[Event]:
         yield {"event": "finished", "status": "succeeded", "answer": {"names": 0, "findings": []}}
 
-    def _maintain(self, asked: Any) -> Iterator[Event]:
+    def _maintain(self, manifest: Any) -> Iterator[Event]:
         self.maintained += 1
         if self.maintenance_fails:
             yield {"event": "finished", "status": "failed", "error": {"code": "NOT_ARCHIVED", "message": "no room"}}
             return
         yield {"event": "finished", "status": "succeeded", "answer": {}}
 
-    def _load(self, asked: LoadManifest) -> Iterator[Event]:
-        self.loads.append(asked)
-        for item in (*asked.raw, *asked.rawcore, *asked.models):
+    def _load(self, manifest: LoadManifest) -> Iterator[Event]:
+        self.loads.append(manifest)
+        for item in (*manifest.raw, *manifest.rawcore, *manifest.models):
             yield {"event": "dataset_started", "dataset": item.dataset}
             yield {"event": "dataset_finished", "dataset": item.dataset, "status": "succeeded", "counts": {"rows": 3}}
         yield {"event": "finished", "status": "succeeded"}
