@@ -12,7 +12,7 @@ from architecture.domain.undo.losses import losses
 from architecture.domain.undo.undo import Ground, undo_together
 from architecture.domain.undo.undo_groups import NAME, TABLE, THERE, UndoGroup
 from architecture.models import ExecutionRecord
-from architecture.services.observations import Seen, last_seen
+from architecture.services.observations import Observations, last_observations
 from architecture.services.undo import undo_basis
 from architecture.services.undo_metadata import Described, MetadataUndo, described_by_key, metadata_undo
 from architecture.services.undo_options import Offered, offered, undo_state
@@ -67,11 +67,11 @@ def forecasts(record: ExecutionRecord) -> tuple[Forecast, ...]:
     offers = offered(record)
     if not offers:
         return ()
-    seen = last_seen(environment=record.environment)
-    ground = undo_state(record, seen)
+    observations = last_observations(environment=record.environment)
+    ground = undo_state(record, observations)
     possible = [offer.group for offer in reversed(offers) if offer.refused is None]
-    operations = _operations(record, possible, ground, seen) if len(possible) <= MAX_PLANNED else {}
-    rows = {key: size["rows"] for key, size in seen.sizes.items() if size.get("rows") is not None}
+    operations = _operations(record, possible, ground, observations) if len(possible) <= MAX_PLANNED else {}
+    rows = {key: size["rows"] for key, size in observations.sizes.items() if size.get("rows") is not None}
     described = described_by_key([offer.group for offer in offers], ground)
 
     def forecast(offer: Offered) -> Forecast:
@@ -84,14 +84,14 @@ def forecasts(record: ExecutionRecord) -> tuple[Forecast, ...]:
 
 
 def _operations(
-    record: ExecutionRecord, groups: Sequence[UndoGroup], ground: Ground, seen: Seen
+    record: ExecutionRecord, groups: Sequence[UndoGroup], ground: Ground, observations: Observations
 ) -> dict[tuple[int, ...], tuple[Operation, ...]]:
     """Return the operations of the report that undoes these groups, by group; {} if it could not be created."""
     result = undo_together(groups, ground)
     if not result.groups:
         return {}
     try:
-        made = undo_basis(record, result.states, seen).report()
+        made = undo_basis(record, result.states, observations).report()
     except ProductError:  # creating the report gives the reason
         return {}
     return group_assignment.by_group(result.groups, made.operations, ground.described)

@@ -26,7 +26,7 @@ from architecture.services.change_policy import policy_in_force
 from architecture.services.execution_attempts import ExecutionAttempt, note_on
 from architecture.services.execution_checks import planned_of
 from architecture.services.execution_records import seal
-from architecture.services.observations import Seen, last_seen
+from architecture.services.observations import Observations, last_observations
 from architecture.services.previews import (
     operation_row,
     rows_without_step,
@@ -66,9 +66,14 @@ class Pending:
 
 
 def pending_changes(
-    *, environment: Environment, states: Iterable[DatasetState], keys: Collection[str], seen: Seen, through: int
+    *,
+    environment: Environment,
+    states: Iterable[DatasetState],
+    keys: Collection[str],
+    observations: Observations,
+    through: int,
 ) -> Pending:
-    """Return the pending operations on the datasets with these keys; ``seen`` are their observed tables.
+    """Return the pending operations on the datasets with these keys; ``observations`` are their observed tables.
 
     ``through`` is the last link of the audit chain sealed before ``states`` were read. Raises Refused
     POLICY_UNPROVEN, APPLIED_UNPROVEN or CHANGED_OUTSIDE if the database was changed outside the product.
@@ -80,11 +85,13 @@ def pending_changes(
     own = tuple(state for state in applied if state.key in keys)
     followed = proven_followed(environment=environment, states=(*states, *applied))
     common: dict[str, Any] = {"through": through, "followed": followed}
-    whole = basis = Basis(environment, Scope(), desired, own, seen, policy, **common)
+    whole = basis = Basis(environment, Scope(), desired, own, observations, policy, **common)
     planned = plan(basis.current, desired, policy, plans_feature_drops=False)
     if planned.operations:  # datasets that are not loaded may use a name
-        others = last_seen(environment=environment)
-        whole = Basis(environment, Scope(), states, applied, _merge_observations(others, seen), policy, **common)
+        others = last_observations(environment=environment)
+        whole = Basis(
+            environment, Scope(), states, applied, _merge_observations(others, observations), policy, **common
+        )
         planned = plan(whole.current, states, policy, keys, plans_feature_drops=False)
     operations = planned.operations
     needing = _changes_to_decide(operations, basis)
@@ -100,9 +107,9 @@ def _views_never_applied(operations: tuple[Operation, ...], basis: Basis) -> lis
     return sorted(state.qualified_name for state in views)
 
 
-def _merge_observations(others: Seen, seen: Seen) -> Seen:
-    tables = {key: table for key, table in others.tables.items() if key not in seen.asked}
-    return Seen({**tables, **seen.tables}, others.asked | seen.asked, seen.at)
+def _merge_observations(others: Observations, observations: Observations) -> Observations:
+    tables = {key: table for key, table in others.tables.items() if key not in observations.asked}
+    return Observations({**tables, **observations.tables}, others.asked | observations.asked, observations.at)
 
 
 def _changes_to_decide(operations: tuple[Operation, ...], basis: Basis) -> tuple[str, ...]:
@@ -115,7 +122,7 @@ def _changes_to_decide(operations: tuple[Operation, ...], basis: Basis) -> tuple
     ]
     # Differences without an operation also need a user's decision; a report contains warnings about them.
     planned = {operation.dataset_key for operation in operations}
-    differences = plan_steps(basis.tables({state.key for state in basis.desired}), basis.seen.tables)
+    differences = plan_steps(basis.tables({state.key for state in basis.desired}), basis.observations.tables)
     return tuple(parts + [step.describe() for step in differences if step.table.dataset_key not in planned])
 
 

@@ -21,7 +21,7 @@ from architecture.models import AppliedDataset, Environment, KeptHistory
 from architecture.permissions import must_be_permitted, on_behalf_of, place_of_environment
 from architecture.selectors.dataset_states import applied_states, described_states
 from architecture.services.notifications import has_unread_drift, settle_drift
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.proof import is_proven, signature_of
 from architecture.services.states import NOTHING, note_history, write_applied
 from elevata.accounts.roles import Permission
@@ -54,13 +54,13 @@ class Drift:
 
 def drift_of(environment: Environment) -> Drift:
     """Return the drift between applied state and the last observations. Datasets not observed are unknown."""
-    applied, seen = applied_states(environment=environment), last_seen(environment=environment)
-    observed = {key: table for key, table in seen.tables.items() if not table.dropped}
-    known = [state for state in applied if state.key in seen.asked or state.materialization == "view"]
+    applied, observations = applied_states(environment=environment), last_observations(environment=environment)
+    observed = {key: table for key, table in observations.tables.items() if not table.dropped}
+    known = [state for state in applied if state.key in observations.asked or state.materialization == "view"]
     known_keys = {state.key for state in known}
     unknown = [state for state in applied if state.key not in known_keys]
     drifts = (*dataset_drift.drift(known, _without_histories(observed, unknown)), *dataset_drift.drift(unknown, None))
-    return Drift(tuple(sorted(drifts, key=lambda drift: (drift.dataset, drift.key))), seen.at)
+    return Drift(tuple(sorted(drifts, key=lambda drift: (drift.dataset, drift.key))), observations.at)
 
 
 def settle_if_in_sync(environment: Environment) -> None:
@@ -91,13 +91,13 @@ def adopt_as_baseline(
     Environment.objects.select_for_update().get(pk=environment.pk)
     applied, desired = applied_states(environment=environment), described_states(environment=environment)
     known = {state.key: state for state in (*desired, *applied)}
-    seen = last_seen(environment=environment)
+    observations = last_observations(environment=environment)
     for key in dataset_keys:
         if key not in known:
             raise Refused("UNKNOWN_DATASET", f"there is no dataset with the key {key}")
-    if not seen.knows(dataset_keys):
+    if not observations.knows(dataset_keys):
         raise Refused("NOT_OBSERVED")
-    observed = {key: table for key, table in seen.tables.items() if not table.dropped}
+    observed = {key: table for key, table in observations.tables.items() if not table.dropped}
     placed = {dataset.state.key: dataset for dataset in CurrentState.of_warehouse(applied, observed, desired).datasets}
     histories = {
         key: {state.history_key for state in (*desired, *applied) if state.key == key and state.history_key is not None}
@@ -187,6 +187,6 @@ def known_drift(environment: Environment) -> Drift | None:
 def _cache_key(environment: Environment) -> str:
     """Return a cache key that changes with applied state and observations."""
     applied = environment.applied_datasets.aggregate(count=Count("pk"), newest=Max("updated_at"))
-    seen = environment.observations.aggregate(count=Count("pk"), newest=Max("observed_at"))
-    inputs = repr((environment.pk, *applied.values(), *seen.values()))
+    observations = environment.observations.aggregate(count=Count("pk"), newest=Max("observed_at"))
+    inputs = repr((environment.pk, *applied.values(), *observations.values()))
     return f"drift-{hashlib.sha256(inputs.encode()).hexdigest()}"

@@ -18,7 +18,7 @@ from architecture.permissions import must_still_be_permitted, place_of_execution
 from architecture.selectors.authors import carried_out
 from architecture.services.change_policy import policy_in_force
 from architecture.services.executions import current_requester, refuse_unapproved
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.previews import (
     execution_rows,
     plan_preview,
@@ -79,7 +79,7 @@ def verify(execution: Execution) -> Todo:
         _refuse_moved(execution)
     steps = steps_in(preview)
     finished = {row.ordinal for row in rows if row.status == _SUCCEEDED}
-    observed = last_seen(environment=execution.environment).tables
+    observed = last_observations(environment=execution.environment).tables
     return Todo(steps, steps_left(steps, finished=finished, observed=observed))
 
 

@@ -23,7 +23,7 @@ from architecture.services.notifications import tell_drift
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observations:
     """Last observations: existing ``tables`` by stable key; ``asked`` are all observed keys, also of missing tables.
 
     ``at`` is the time of the oldest observation, None if there is none; ``times`` are those of single tables.
@@ -76,14 +76,14 @@ def store_observations(
     )
 
 
-def last_seen(*, environment: Environment, keys: Collection[str] | None = None) -> Seen:
+def last_observations(*, environment: Environment, keys: Collection[str] | None = None) -> Observations:
     """Return the last observations of these tables (default: of all tables)."""
     rows = Observation.objects.filter(environment=environment)
     if keys is not None:
         rows = rows.filter(table_key__among=keys)
     values: list[Any] = [*rows.values_list("pk", "table_key", "observed_at", "size", named=True)]
     tables = _TABLES.by_pk(rows.filter(document__isnull=False))
-    return Seen(
+    return Observations(
         tables={str(row.table_key): tables[row.pk] for row in values if row.pk in tables},
         asked=frozenset(str(row.table_key) for row in values),
         at=min((row.observed_at for row in values), default=None),
@@ -152,16 +152,16 @@ def _new_drift(
         if {applied_state.key, applied_state.history_key} & set(changed)
     ]
     keys = {key for state in states for key in (state.key, state.history_key) if key}
-    seen = last_seen(environment=environment, keys=keys)
+    observations = last_observations(environment=environment, keys=keys)
     # A dataset whose base table or history was never observed is unknown, not drifted.
-    known = [state for state in states if seen.asked.issuperset(_table_keys(state))]
-    earlier: dict[str, ObservedTable] = {key: table for key, table in seen.tables.items() if key not in changed}
+    known = [state for state in states if observations.asked.issuperset(_table_keys(state))]
+    earlier: dict[str, ObservedTable] = {key: table for key, table in observations.tables.items() if key not in changed}
     earlier |= {key: observed_table(document) for key, document in before.items() if document and key in keys}
     known_before = [
         state for state in known if not {key for key in _table_keys(state) if key in changed} - before.keys()
     ]
     was = {drift.key: drift.differences for drift in dataset_drift.drift(known_before, earlier)}
-    now = (drift for drift in dataset_drift.drift(known, seen.tables) if drift.status == dataset_drift.DRIFTED)
+    now = (drift for drift in dataset_drift.drift(known, observations.tables) if drift.status == dataset_drift.DRIFTED)
     return tuple(drift for drift in now if was.get(drift.key) != drift.differences)
 
 

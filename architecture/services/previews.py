@@ -23,7 +23,7 @@ from architecture.domain.views import changed_views
 from architecture.models import ChangeReport, Environment, Execution, ExecutionOperation, Preview
 from architecture.permissions import must_be_permitted, place_of_report
 from architecture.services.dry_runs import queue_dry_run
-from architecture.services.observations import Seen
+from architecture.services.observations import Observations
 from architecture.services.proof import refuse_unproven, sign_preview
 from architecture.services.report_basis import Basis
 from architecture.services.reports import build_on_basis, decisions_on, operations_of, record_why_of, refuse_stale
@@ -50,13 +50,13 @@ class Planned:
 
 
 @transaction.atomic
-def make_preview(*, report: ChangeReport, user: Any, seen: Seen | None = None) -> Preview:
+def make_preview(*, report: ChangeReport, user: Any, observations: Observations | None = None) -> Preview:
     """Create the preview of a report that can still be executed, or return the existing one with the same statements.
 
     Raises Refused if the report is closed, outdated or executing; StepProblem if a step has no statement.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(report))
-    preview = _make_preview(report, user, lambda row: refuse_stale(row, seen))
+    preview = _make_preview(report, user, lambda row: refuse_stale(row, observations))
     record_why_of(report, "previewed")
     return preview
 
@@ -71,7 +71,7 @@ def _make_preview(report: ChangeReport, user: Any, basis_for: Callable[[ChangeRe
     basis = basis_for(row)
     planned = plan_preview(row, basis)
     touched = sorted({step.table.key for step in planned.steps})
-    sizes = {key: basis.seen.sizes[key] for key in touched if key in basis.seen.sizes}
+    sizes = {key: basis.observations.sizes[key] for key in touched if key in basis.observations.sizes}
     values = {
         "document": planned.document,
         "sizes": sizes,

@@ -9,7 +9,7 @@ from architecture.domain.states.dataset_drift import DatasetDrift, drift
 from architecture.models import AppliedDataset, ExecutionRecord
 from architecture.selectors.dataset_states import applied_by_pk
 from architecture.services.execution_records import record_artifact
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.report_basis import table_keys
 from elevata.core.words import counted
 
@@ -54,16 +54,16 @@ def _datasets(record: ExecutionRecord) -> tuple[tuple[DatasetDrift, ...], dateti
     applied = {str(key): execution for key, execution in rows.values_list("dataset_key", "execution_id")}
     own = [state for state, _ in applied_by_pk(rows).values() if applied.get(state.key) == record.execution_id]
     keys = table_keys(own)
-    seen = last_seen(environment=record.environment, keys=keys)
-    known = [state for state in own if state.key in seen.asked or state.materialization == "view"]
-    compared = drift(known, {key: seen.tables[key] for key in table_keys(known) if key in seen.tables})
+    observations = last_observations(environment=record.environment, keys=keys)
+    known = [state for state in own if state.key in observations.asked or state.materialization == "view"]
+    compared = drift(known, {key: observations.tables[key] for key in table_keys(known) if key in observations.tables})
     unknown = drift([state for state in own if state not in known], None)
     changed = (
         DatasetDrift(key, name, SUPERSEDED, reason=_changed_again(applied.get(key)))
         for key, name in names.items()
         if key not in {state.key for state in own}
     )
-    return tuple(sorted((*compared, *unknown, *changed), key=lambda each: each.dataset)), seen.oldest(keys)
+    return tuple(sorted((*compared, *unknown, *changed), key=lambda each: each.dataset)), observations.oldest(keys)
 
 
 def _changed_again(execution: int | None) -> str:

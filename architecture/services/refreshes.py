@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from architecture.models import ChangeReport, Environment, Refresh
 from architecture.permissions import must_be_permitted, must_build, place_of_report
 from architecture.services.environments import current_environment
-from architecture.services.observations import Seen, last_seen
+from architecture.services.observations import Observations, last_observations
 from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
 from elevata.core.registry import Provided
@@ -87,14 +87,14 @@ def refreshes_of(user: Any) -> QuerySet[Refresh]:
 
 def refresh_now(
     *, environment: Environment, keys: Collection[str], sizes: bool = False, local: bool | None = None
-) -> Seen:
+) -> Observations:
     """Observe tables, wait, and return the observations. Raise CannotRefresh if that fails.
 
     ``local``: True observes in this process, False by a worker, None by a worker if one is running.
     """
     if keys:
         observe(keys=keys, sizes=sizes, local=local)
-    return last_seen(environment=environment)
+    return last_observations(environment=environment)
 
 
 # Function that performs a job in the calling process, without a worker; it returns why it cannot, or "".

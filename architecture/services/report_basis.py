@@ -24,7 +24,7 @@ from architecture.domain.tables import TableSpec, event_log_key, event_log_table
 from architecture.models import Environment
 from architecture.selectors.dataset_states import applied_states, described_states, desired_tables
 from architecture.services.change_policy import policy_in_force
-from architecture.services.observations import Seen, last_seen
+from architecture.services.observations import Observations, last_observations
 from architecture.services.proof import proven_followed, proven_states, refuse_altered_metadata
 from elevata.audit.services import chain
 from metadata.domain.load_policy import with_rules_of
@@ -37,7 +37,7 @@ from metadata.selectors.datasets import tags_by_key
 
 @dataclass(frozen=True)
 class Basis:
-    """Inputs of a report: desired, applied and observed state (``seen``), and change policy.
+    """Inputs of a report: desired, applied and observed state (``observations``), and change policy.
 
     ``desired`` has the environment's stable keys; ``warnings`` name those that differ in the metadata, each with the
     key of its dataset. ``through`` is the last link of the audit chain sealed before the metadata was read,
@@ -50,7 +50,7 @@ class Basis:
     scope: Scope
     desired: tuple[DatasetState, ...]
     applied: tuple[DatasetState, ...]
-    seen: Seen
+    observations: Observations
     policy: PolicySet
     warnings: tuple[tuple[str, Warning], ...] = ()
     through: int = 0
@@ -60,7 +60,7 @@ class Basis:
 
     @cached_property
     def current(self) -> CurrentState:
-        observed = {key: table for key, table in self.seen.tables.items() if not table.dropped}
+        observed = {key: table for key, table in self.observations.tables.items() if not table.dropped}
         return CurrentState.of_warehouse(self.applied, observed, self.desired, self.followed)
 
     def within(self, scope: Scope) -> "Basis":
@@ -104,7 +104,7 @@ class Basis:
         views = views_of(self.desired, keys)
         return plan_steps(
             tables,
-            self.seen.tables,
+            self.observations.tables,
             operations,
             views,
             self._strangers(),
@@ -115,7 +115,9 @@ class Basis:
     def _strangers(self) -> frozenset[str]:
         """Return the keys of observed tables without a dataset, except retained histories."""
         known = table_keys((*self.desired, *self.applied))
-        tables = {key: table for key, table in self.seen.tables.items() if key not in known and not table.dropped}
+        tables = {
+            key: table for key, table in self.observations.tables.items() if key not in known and not table.dropped
+        }
         return frozenset(tables) - kept_histories(tables)
 
     def before(self) -> dict[str, dict[str, Any]]:
@@ -135,21 +137,23 @@ class Basis:
     def observed_at(self) -> datetime | None:
         """Return the time of the oldest observation of the tables in scope."""
         keys = self.keys()
-        return self.seen.oldest(table_keys(state for state in (*self.desired, *self.applied) if state.key in keys))
+        return self.observations.oldest(
+            table_keys(state for state in (*self.desired, *self.applied) if state.key in keys)
+        )
 
 
 def gather(
     *,
     environment: Environment,
     scope: Scope,
-    seen: Seen | None = None,
+    observations: Observations | None = None,
     desired: Iterable[DatasetState] | None = None,
     only: Collection[str] | None = None,
     datasets: QuerySet[TargetDataset] | None = None,
 ) -> Basis:
     """Return the current inputs of a report.
 
-    ``seen`` defaults to the last observation. ``desired`` replaces the metadata, ``only`` restricts applied states to
+    ``observations`` defaults to the last ones. ``desired`` replaces the metadata, ``only`` restricts applied states to
     these datasets, ``datasets`` both sides to some of the metadata. Raises Refused: NOT_OBSERVED if applied tables were
     never observed; CHANGED_OUTSIDE, APPLIED_UNPROVEN or POLICY_UNPROVEN if the database was changed outside the
     product.
@@ -165,14 +169,23 @@ def gather(
     if only is not None:
         others = () if desired is None else tuple(state for state in applied if state.key not in only)
         applied = tuple(state for state in applied if state.key in only)
-    seen = last_seen(environment=environment) if seen is None else seen
+    observations = last_observations(environment=environment) if observations is None else observations
     tables = {state.key for state in applied if state.active and state.materialization == "table"}
-    if tables - seen.asked or (known.states and not seen.asked):
+    if tables - observations.asked or (known.states and not observations.asked):
         raise Refused("NOT_OBSERVED")
     policy = policy_in_force(environment)
     followed = proven_followed(environment=environment, states=(*known.states, *applied))
     return Basis(
-        environment, scope, known.states, applied, seen, policy, known.warnings, through, followed, others=others
+        environment,
+        scope,
+        known.states,
+        applied,
+        observations,
+        policy,
+        known.warnings,
+        through,
+        followed,
+        others=others,
     )
 
 

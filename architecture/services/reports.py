@@ -21,7 +21,7 @@ from architecture.permissions import must_build, who_answers
 from architecture.selectors.authors import authors, carried_out, since_when
 from architecture.services.environments import environment_or_own
 from architecture.services.notifications import settle_report, tell_report_waiting
-from architecture.services.observations import Seen
+from architecture.services.observations import Observations
 from architecture.services.proof import sign_report
 from architecture.services.refreshes import CannotRefresh, refresh_now
 from architecture.services.report_basis import Basis, gather, named_scope, table_keys, tables_in_scope
@@ -43,14 +43,14 @@ CURRENT_STATUSES = (report_states.OPEN, report_states.APPROVED, report_states.BL
 
 @transaction.atomic
 def build_report(
-    *, environment: Environment, scope: Scope | None = None, user: Any = None, seen: Seen | None = None
+    *, environment: Environment, scope: Scope | None = None, user: Any = None, observations: Observations | None = None
 ) -> ChangeReport:
     """Create the report of a scope (default: all) from metadata, applied state and observations.
 
     If nothing changed, the existing report is returned, with its approvals. A different report supersedes the open
-    ones of its scope. ``seen`` defaults to the last observation. Raises Refused NOT_OBSERVED if there is none.
+    ones of its scope. ``observations`` defaults to the last observation. Raises Refused NOT_OBSERVED if there is none.
     """
-    return build_on_basis(environment, scope or Scope(), user, seen)[1]
+    return build_on_basis(environment, scope or Scope(), user, observations)[1]
 
 
 def plan_report(
@@ -82,7 +82,7 @@ def refresh_state(*, environment: Environment, keys: Callable[[], Collection[str
 
 
 def build_on_basis(
-    environment: Environment, scope: Scope, user: Any, seen: Seen | None = None
+    environment: Environment, scope: Scope, user: Any, observations: Observations | None = None
 ) -> tuple[domain.ChangeReport, ChangeReport, Basis]:
     """Create the report of a scope, in the caller's transaction; return it with its row and its inputs.
 
@@ -91,7 +91,7 @@ def build_on_basis(
     if user is not None:
         must_build(user, scope, environment.name)
     Environment.objects.select_for_update().get(pk=environment.pk)  # reports of one environment are serialized
-    basis = gather(environment=environment, scope=scope, seen=seen)
+    basis = gather(environment=environment, scope=scope, observations=observations)
     warnings: tuple[Warning, ...] = ()
     if scope.without_blocked:
         basis, warnings = _without_blocked(basis)
@@ -196,7 +196,11 @@ class Gathered:
 
 
 def basis_of(
-    report: ChangeReport, seen: Seen | None = None, *, begun: bool = False, gathered: Gathered | None = None
+    report: ChangeReport,
+    observations: Observations | None = None,
+    *,
+    begun: bool = False,
+    gathered: Gathered | None = None,
 ) -> Basis:
     """Return the current inputs of the report. The desired state of an undo report is stored with it.
 
@@ -209,10 +213,10 @@ def basis_of(
     if report.undo_of_id is None and gathered is not None:
         return gathered.basis(report.environment, scope)
     if report.undo_of_id is None:
-        return gather(environment=report.environment, scope=scope, seen=seen)
+        return gather(environment=report.environment, scope=scope, observations=observations)
     desired = [of_row(row) for row in report.document["desired"]["states"]]
     keys = set(report.document["desired"]["keys"])
-    basis = gather(environment=report.environment, scope=scope, seen=seen, desired=desired, only=keys)
+    basis = gather(environment=report.environment, scope=scope, observations=observations, desired=desired, only=keys)
     return replace(basis, plans_feature_drops=False)
 
 
@@ -223,9 +227,11 @@ def tables_of(report: ChangeReport, *, begun: bool = False) -> frozenset[str]:
     return table_keys(state for state in (*basis.desired, *basis.applied) if state.key in keys)
 
 
-def refuse_stale(report: ChangeReport, seen: Seen | None = None, gathered: Gathered | None = None) -> Basis:
+def refuse_stale(
+    report: ChangeReport, observations: Observations | None = None, gathered: Gathered | None = None
+) -> Basis:
     """Compute the report again; raise Refused (POLICY_MOVED, REPORT_STALE, TABLE_MOVED) if it differs."""
-    basis = basis_of(report, seen, gathered=gathered)
+    basis = basis_of(report, observations, gathered=gathered)
     made = basis.report()
     if made.fingerprint != report.fingerprint:
         raise Refused(what_moved(report.content, made.content))

@@ -24,7 +24,7 @@ from architecture.selectors.dataset_states import applied_states
 from architecture.services.change_policy import policy_in_force
 from architecture.services.drift import as_seen
 from architecture.services.environments import environment_or_own
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.report_basis import gather, tables_in_scope
 from architecture.services.reports import refresh_state
 from architecture.services.states import NOTHING, write_applied
@@ -156,14 +156,14 @@ def _comparable(dataset: DatasetState) -> str:
 def _import_dataset(environment: Environment, dataset: DatasetState, reason: str) -> AppliedDataset:
     """Store a file's dataset as applied. This executes no edits: authors stay, and the importing user is added."""
     keys = {dataset.key} | ({dataset.history_key} if dataset.history_key else set())
-    seen = last_seen(environment=environment, keys=keys)
+    observations = last_observations(environment=environment, keys=keys)
     # A retained history is resumed only by a report, which another user approves.
     key = dataset.history_key
     retained = key is not None and KeptHistory.objects.filter(environment=environment, history_key=key).exists()
     row = write_applied(
         environment=environment,
         state=replace(dataset, historize=dataset.historize and not retained),
-        versions={key: table.version for key, table in seen.tables.items()},
+        versions={key: table.version for key, table in observations.tables.items()},
         execution=None,
         through=NOTHING,
     )

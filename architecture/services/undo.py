@@ -21,7 +21,7 @@ from architecture.domain.undo.undo_groups import Subject, UndoGroup
 from architecture.models import ChangeReport, Environment, ExecutionRecord
 from architecture.permissions import may_build, on_behalf_of, place_of_execution
 from architecture.selectors.authors import carried_out
-from architecture.services.observations import Seen, last_seen
+from architecture.services.observations import Observations, last_observations
 from architecture.services.previews import preview_new_report
 from architecture.services.proof import refuse_unproven_execution
 from architecture.services.report_basis import Basis, gather
@@ -49,7 +49,7 @@ def undo_report(
     user: Any,
     operations: Collection[int] | None = None,
     metadata: bool = False,
-    seen: Seen | None = None,
+    observations: Observations | None = None,
 ) -> ChangeReport:
     """Create the report that undoes a record's operations; its requester is its author.
 
@@ -64,13 +64,13 @@ def undo_report(
         message = f"undoing {record.execution} needs the editor, approver or operator role for its datasets"
         raise Refused("NOT_PERMITTED", message)
     Environment.objects.select_for_update().get(pk=record.environment_id)
-    seen = last_seen(environment=record.environment) if seen is None else seen
+    observations = last_observations(environment=record.environment) if observations is None else observations
     refuse_unproven_execution(record.execution)
-    groups, ground = groups_of(record), undo_state(record, seen)
+    groups, ground = groups_of(record), undo_state(record, observations)
     selected = groups if operations is None else _select(groups, operations)
     others = _without(groups, selected)
     result = _undo_together(record, ground, selected, others, strict=operations is not None)
-    basis = undo_basis(record, result.states, seen)
+    basis = undo_basis(record, result.states, observations)
     made = basis.report()
     if made.status == NO_CHANGES:
         raise Refused("NOTHING_TO_UNDO")
@@ -123,10 +123,12 @@ def _without(groups: Iterable[UndoGroup], selected: Iterable[UndoGroup]) -> tupl
     return tuple(group for group in groups if group.ordinals not in known)
 
 
-def undo_basis(record: ExecutionRecord, states: Mapping[str, State], seen: Seen) -> Basis:
+def undo_basis(record: ExecutionRecord, states: Mapping[str, State], observations: Observations) -> Basis:
     """Return the inputs of the undo report, limited to the datasets of the undone groups."""
     desired = [state for state in states.values() if state is not None]
-    basis = gather(environment=record.environment, scope=Scope(ALL), seen=seen, desired=desired, only=set(states))
+    basis = gather(
+        environment=record.environment, scope=Scope(ALL), observations=observations, desired=desired, only=set(states)
+    )
     basis = replace(basis, plans_feature_drops=False)
     if len(states) != 1:
         return basis

@@ -21,7 +21,7 @@ from architecture.domain.undo.undo import Ground, Problem, first_dependent, undo
 from architecture.domain.undo.undo_groups import Executed, UndoGroup, undo_groups
 from architecture.models import ChangeReport, Environment, ExecutionOperation, ExecutionRecord
 from architecture.selectors.dataset_states import applied_states
-from architecture.services.observations import Seen, last_seen
+from architecture.services.observations import Observations, last_observations
 from architecture.services.report_basis import Basis, views_of
 from elevata.core.registry import Provided
 from elevata.jobs import states
@@ -134,16 +134,16 @@ def step_rows_of(record: ExecutionRecord) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "statement"} for row in preview.document["steps"]]
 
 
-def undo_state(record: ExecutionRecord, seen: Seen | None = None) -> Ground:
-    """Return the state for undo: current, before and after the record. ``seen`` defaults to the last observations."""
+def undo_state(record: ExecutionRecord, observations: Observations | None = None) -> Ground:
+    """Return the state for undo: current, before and after the record. ``observations`` defaults to the last ones."""
     environment = record.environment
-    seen = last_seen(environment=environment) if seen is None else seen
+    observations = last_observations(environment=environment) if observations is None else observations
     applied = {state.key: state for state in applied_states(environment=environment)}
     before, left = (
         {key: state if state is None else with_rules_of(state, applied.get(key)) for key, state in side.items()}
         for side in _states(record)
     )
-    shapes = {key: shape for key, table in seen.tables.items() if (shape := shape_of(table)) is not None}
+    shapes = {key: shape for key, table in observations.tables.items() if (shape := shape_of(table)) is not None}
     return Ground(applied, before, left, shapes)
 
 
@@ -227,7 +227,7 @@ def undo_steps(report: ChangeReport, basis: Basis) -> tuple[Step, ...]:
     rows = report.document["desired"]["executed"]
     executed = [(step_json.of_row(row["step"]), row["version_before"], row["operation"]) for row in rows]
     _refuse_written(report)
-    shapes = {key: shape for key, table in basis.seen.tables.items() if (shape := shape_of(table)) is not None}
+    shapes = {key: shape for key, table in basis.observations.tables.items() if (shape := shape_of(table)) is not None}
     states = [with_references(state) for state in basis.desired]
     views = views_of(states, {state.key for state in states})
     return group_assignment.undo_steps(executed, shapes, views, readers=basis.policy.readers)

@@ -30,7 +30,7 @@ from architecture.models import (
 from architecture.services.change_policy import policy_of
 from architecture.services.execution_checks import planned_of
 from architecture.services.execution_records import seal
-from architecture.services.observations import Seen, store_observations
+from architecture.services.observations import Observations, store_observations
 from architecture.services.previews import execution_rows, plan_preview
 from architecture.services.proof import sign_execution
 from architecture.services.report_basis import Basis
@@ -90,8 +90,8 @@ def _observed(table: TableSpec, version: int = 20) -> ObservedTable:
 def everything_anew(environment: Environment, states: Sequence[DatasetState], author: Any) -> ChangeReport:
     """Return the report that creates every dataset of an environment."""
     asked = frozenset(table.key for state in states for table in tables_of(state))
-    seen = Seen({}, asked, environment.created_at)
-    basis = Basis(environment, Scope(), tuple(states), (), seen, policy_of(environment))
+    observations = Observations({}, asked, environment.created_at)
+    basis = Basis(environment, Scope(), tuple(states), (), observations, policy_of(environment))
     with transaction.atomic():
         return store_report(basis, basis.report(), author)
 
@@ -142,9 +142,9 @@ def _basis(environment: Environment, state: DatasetState, random: Random, *, add
         desired = replace(state, columns=tuple(renamed if current == column else current for current in state.columns))
     before = replace(state, columns=columns)
     tables = {table.key: _observed(table, 19) for table in tables_of(before)}
-    seen = Seen(tables, frozenset(tables), environment.created_at)
+    observations = Observations(tables, frozenset(tables), environment.created_at)
     scope = Scope("dataset", state.qualified_name, True)
-    return Basis(environment, scope, (desired,), (flat(before),), seen, policy_of(environment))
+    return Basis(environment, scope, (desired,), (flat(before),), observations, policy_of(environment))
 
 
 def _change(report: ChangeReport, **values: Any) -> None:

@@ -4,7 +4,7 @@ from django.conf import settings
 
 from architecture.services.automatic_changes import pending_changes
 from architecture.services.environments import current_environment
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.report_basis import table_keys
 from architecture.services.reports import build_report, refresh_state
 from elevata.accounts.actors import current_actor
@@ -31,7 +31,7 @@ def refuse_waiting(source: SourceDataset) -> None:
         environment=environment,
         states=plan.states.values(),
         keys=plan.described,
-        seen=last_seen(environment=environment, keys=tables),
+        observations=last_observations(environment=environment, keys=tables),
         through=through,
     )
     if not pending.needing:

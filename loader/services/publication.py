@@ -13,7 +13,7 @@ from architecture.domain.states.flat_states import of_row
 from architecture.models import Environment, Execution
 from architecture.selectors.dataset_states import applied_states
 from architecture.services.execution_attempts import ExecutionAttempt
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from elevata.core.database import retried
 from loader.contract.manifest.publication import PublishManifest
 from loader.contract.refusals import Refusal
@@ -75,8 +75,10 @@ def published_names(*, environment: Environment) -> list[str]:
 
 def missing_tables(*, environment: Environment) -> frozenset[str]:
     """Return the stable keys of the tables that were missing or dropped when last observed."""
-    seen = last_seen(environment=environment)
-    return frozenset(key for key in seen.asked if key not in seen.tables or seen.tables[key].dropped)
+    observations = last_observations(environment=environment)
+    return frozenset(
+        key for key in observations.asked if key not in observations.tables or observations.tables[key].dropped
+    )
 
 
 def publish_manifest(

@@ -12,7 +12,7 @@ from architecture.domain.states.dataset_drift import DRIFTED
 from architecture.models import Environment, ExecutionOperation
 from architecture.selectors.dataset_states import applied_states, described_states
 from architecture.services.drift import drift_of
-from architecture.services.observations import Seen, last_seen
+from architecture.services.observations import Observations, last_observations
 from loader.domain.dependencies import is_loaded, tables_read
 from loader.models import DatasetRun
 from loader.services.loads.applied_runs import leading_table, newest_applied
@@ -45,9 +45,9 @@ def differences(environment: Environment) -> Behind:
     """Return the datasets that are behind, by the last observations of all tables."""
     described = {state.key: state for state in described_states(environment=environment)}
     applied = {state.key for state in applied_states(environment=environment)}
-    seen = last_seen(environment=environment)
+    observations = last_observations(environment=environment)
     drifted = {dataset.key for dataset in drift_of(environment).of(DRIFTED)}
-    existing = {key for key, table in seen.tables.items() if not table.dropped}
+    existing = {key for key, table in observations.tables.items() if not table.dropped}
     leading = {key: leading_table(state) for key, state in described.items() if is_loaded(state)}
     with_runs = newest_applied(environment=environment, leading=leading)
     missing = {key for key, run in with_runs.items() if run.sequence is not None and leading[key] not in existing}
@@ -59,7 +59,7 @@ def differences(environment: Environment) -> Behind:
             return state.key in existing and (state.key not in applied or state.key in drifted)
         return state.key not in applied and all(table.key in existing for table in tables_read(state, described))
 
-    moved = _moved(environment, leading, seen)
+    moved = _moved(environment, leading, observations)
     return Behind(
         tuple(state for state in described.values() if is_unapplied(state)),
         tuple(described[key] for key in moved if key not in missing),
@@ -67,9 +67,9 @@ def differences(environment: Environment) -> Behind:
     )
 
 
-def _moved(environment: Environment, leading: Mapping[str, str], seen: Seen) -> list[str]:
+def _moved(environment: Environment, leading: Mapping[str, str], observations: Observations) -> list[str]:
     """Return the datasets whose first table has another version than the control database knows as the newest."""
-    versions = {key: table.version for key, table in seen.tables.items() if not table.dropped}
+    versions = {key: table.version for key, table in observations.tables.items() if not table.dropped}
     runs = DatasetRun.objects.filter(run__environment=environment, table_version_after__isnull=False)
     steps = ExecutionOperation.objects.filter(execution__environment=environment, version_after__isnull=False)
     moved = []

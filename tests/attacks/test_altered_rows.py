@@ -11,7 +11,7 @@ from django.db import connection
 from architecture.domain.refusals import Refused
 from architecture.models import ExecutionEvent
 from architecture.services.automatic_changes import pending_changes
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.proof import refuse_altered_metadata
 from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
@@ -114,8 +114,8 @@ def test_report_and_load_refuse_an_altered_row(built: World) -> None:
     assert code_of(built.report) == "CHANGED_OUTSIDE"
     states = dataset_states()
     load = {"environment": built.environment, "states": states, "keys": {state.key for state in states}}
-    observations = last_seen(environment=built.environment)
-    assert code_of(pending_changes, **load, seen=observations, through=0) == "CHANGED_OUTSIDE"
+    observations = last_observations(environment=built.environment)
+    assert code_of(pending_changes, **load, observations=observations, through=0) == "CHANGED_OUTSIDE"
 
 
 def test_edit_of_an_altered_row_leaves_it_detected(built: World) -> None:

@@ -29,7 +29,7 @@ from architecture.services.drift import adopt_as_baseline
 from architecture.services.execution_attempts import ExecutionAttempt
 from architecture.services.execution_checks import Todo, verify
 from architecture.services.executions import cancel_execution, claim_execution, request_execution, resume_execution
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.previews import make_preview
 from architecture.services.reports import decisions_on
 from architecture.services.undo import undo_report
@@ -341,8 +341,10 @@ def changes_of_a_load(world: World) -> Any:
     """Return the pending changes that a load would make by itself."""
     states = dataset_states()
     keys = {state.key for state in states}
-    observations = last_seen(environment=world.environment)
-    return pending_changes(environment=world.environment, states=states, keys=keys, seen=observations, through=0)
+    observations = last_observations(environment=world.environment)
+    return pending_changes(
+        environment=world.environment, states=states, keys=keys, observations=observations, through=0
+    )
 
 
 def finish_all(todo: Todo, attempt: ExecutionAttempt) -> None:

@@ -18,7 +18,7 @@ from architecture.services.automatic_changes import (
     record_rules,
 )
 from architecture.services.drift import settle_if_in_sync
-from architecture.services.observations import keep_what_was_seen, last_seen
+from architecture.services.observations import keep_what_was_seen, last_observations
 from architecture.services.report_basis import table_keys
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
@@ -203,9 +203,11 @@ class LoadWork(Work[LoadRun]):
             settle_if_in_sync(environment)
 
         def compare(keys: frozenset[str]) -> Pending:
-            seen = last_seen(environment=environment, keys=tables)
+            observations = last_observations(environment=environment, keys=tables)
             described, through = plan.states.values(), self.claimed.through
-            return pending_changes(environment=environment, states=described, keys=keys, seen=seen, through=through)
+            return pending_changes(
+                environment=environment, states=described, keys=keys, observations=observations, through=through
+            )
 
         try:
             retried(keep)

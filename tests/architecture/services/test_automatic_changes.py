@@ -6,7 +6,7 @@ import pytest
 
 from architecture.selectors.dataset_states import described_states
 from architecture.services.automatic_changes import Pending, pending_changes
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from elevata.accounts.actors import acting_as
 from elevata.audit.services.chain import sealed_through
 from metadata.models import TargetColumn
@@ -36,7 +36,7 @@ def pending(world: World, *others: Any) -> Pending:
         environment=environment,
         states=described_states(environment=environment),
         keys={str(dataset.key) for dataset in (customer(), *others)},
-        seen=last_seen(environment=environment),
+        observations=last_observations(environment=environment),
         through=sealed_through(),
     )
 

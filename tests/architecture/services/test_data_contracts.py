@@ -7,7 +7,7 @@ from architecture.models import AppliedDataset, ChangeReport
 from architecture.services.approvals import approve
 from architecture.services.automatic_changes import pending_changes
 from architecture.services.executions import request_execution
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.previews import make_preview
 from architecture.services.reports import operations_of
 from architecture.services.undo import undo_report
@@ -118,10 +118,10 @@ def test_a_retired_dataset_withdraws_its_contract(world: World):
 def test_load_requires_the_decision_on_a_broken_contract(world: World):
     rename(world, "amount", "revenue")
     committed()
-    states, seen = dataset_states(), last_seen(environment=world.environment)
+    states, observations = dataset_states(), last_observations(environment=world.environment)
     keys = {state.key for state in states}
     pending = pending_changes(
-        environment=world.environment, states=states, keys=keys, seen=seen, through=sealed_through()
+        environment=world.environment, states=states, keys=keys, observations=observations, through=sealed_through()
     )
     assert [line.partition(" (")[0] for line in pending.needing] == ["change_contract mart.sales: 1.0 → 2.0"]
 

@@ -10,7 +10,7 @@ from architecture.domain.change_policy import PolicySet
 from architecture.models import AppliedDataset, ExecutionRecord
 from architecture.services.automatic_changes import Pending, begin_execution, finish_execution
 from architecture.services.execution_records import approval_artifact, record_artifact
-from architecture.services.observations import Seen
+from architecture.services.observations import Observations
 from architecture.services.record_verification import verify_record
 from architecture.services.report_basis import Basis
 from elevata.audit.services import chain
@@ -60,7 +60,7 @@ def test_record_contains_requester_scope_approvals_fingerprints_and_result(built
     ],
 )
 def test_record_of_changes_executed_by_a_load_contains_the_scope_of_the_load(built, scope: Scope, mode: str):
-    pending = Pending(Basis(built.environment, Scope(), (), (), Seen({}, frozenset(), None), PolicySet()))
+    pending = Pending(Basis(built.environment, Scope(), (), (), Observations({}, frozenset(), None), PolicySet()))
     execution = begin_execution(pending=pending, reason="load run night-1", user=built.operator, scope=scope)
     body = finish_execution(execution=execution).record.document
     assert (body["dependency_mode"], body["scope"]["kind"]) == (mode, scope.kind)

@@ -17,7 +17,7 @@ from architecture.services.change_policy import update_policies
 from architecture.services.execution_checks import Todo
 from architecture.services.execution_records import record_artifact
 from architecture.services.executions import request_execution
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.previews import make_preview, newest_preview
 from architecture.services.reports import operations_of, report_document
 from architecture.services.undo import undo_report
@@ -367,7 +367,7 @@ def test_changes_executed_by_a_load_can_be_undone(built):
         environment=built.environment,
         states=dataset_states(),
         keys={str(customer().key)},
-        seen=last_seen(environment=built.environment),
+        observations=last_observations(environment=built.environment),
         through=sealed_through(),
     )
     execution = begin_execution(pending=pending, reason="load run night-1", user=built.operator)

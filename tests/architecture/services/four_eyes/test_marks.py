@@ -10,7 +10,7 @@ from architecture.selectors.report_state import behind
 from architecture.services.automatic_changes import attempt_of_load, begin_execution, finish_execution, pending_changes
 from architecture.services.execution_checks import Todo
 from architecture.services.executions import abandon_execution
-from architecture.services.observations import last_seen
+from architecture.services.observations import last_observations
 from architecture.services.reports import build_report
 from architecture.services.state_import import import_state
 from architecture.services.states import sign_applied
@@ -56,7 +56,7 @@ def load(world: World, meanwhile=lambda: None) -> Execution:
         environment=world.environment,
         states=states,
         keys={str(customer().key)},
-        seen=last_seen(environment=world.environment),
+        observations=last_observations(environment=world.environment),
         through=through,
     )
     assert not pending.needing
