@@ -168,7 +168,7 @@ def test_downstream_graph_shows_changed_datasets_and_readers(world: World, viewe
         update_target_column(column=column, expected_version=column.version, type="string(10)")
     part = html_of(viewer.get(address(world.report(), "downstream/"), headers=HTMX))
     nodes = {node["title"]: node for node in graph_of(part)["nodes"]}
-    assert {name: node["said"] for name, node in nodes.items()} == {
+    assert {name: node["state_label"] for name, node in nodes.items()} == {
         "rc_crm_customer": "blocked",
         "rc_crm_customer_hist": "reads from it",  # the history keeps the wider type
         "vip": "reads from it",
@@ -186,7 +186,7 @@ def test_copies_of_changed_datasets_are_downstream_and_affected(world: World, vi
     report = world.report()
     part = html_of(viewer.get(address(report, "downstream/"), headers=HTMX))
     (copy,) = (node for node in graph_of(part)["nodes"] if node["layer"] == "copy")
-    assert (copy["title"], copy["sub"], copy["said"]) == ("mart.customer", "in bi", "reads from it")
+    assert (copy["title"], copy["sub"], copy["state_label"]) == ("mart.customer", "in bi", "reads from it")
     assert "mart.customer Copy" in words(part)
     assert "copy mart.customer in bi" in words(read(viewer, f"/affected/?report={report.report_id}"))
 
@@ -220,7 +220,7 @@ def test_downstream_graph_shows_a_dataset_that_is_no_longer_described(world: Wor
     ChangeReport.objects.filter(pk=report.pk).update(document=report.document | {"rows": [row]})
     part = html_of(viewer.get(address(report, "downstream/"), headers=HTMX))
     (node,) = graph_of(part)["nodes"]
-    assert (node["title"], node["sub"], node["said"]) == ("rc_gone", "rawcore · not described", "blocked")
+    assert (node["title"], node["sub"], node["state_label"]) == ("rc_gone", "rawcore · not described", "blocked")
 
 
 def test_long_report_shows_100_operations_and_a_link_to_all(world: World, viewer: Client):
