@@ -98,7 +98,7 @@ class ReportRow:
     report: ChangeReport
     scope: str
     operation_count: int
-    said_yes: int
+    approval_count: int
     execution: Execution | None
 
 

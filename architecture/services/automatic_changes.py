@@ -108,8 +108,8 @@ def _views_never_applied(operations: tuple[Operation, ...], basis: Basis) -> lis
 
 
 def _merge_observations(others: Observations, observations: Observations) -> Observations:
-    tables = {key: table for key, table in others.tables.items() if key not in observations.asked}
-    return Observations({**tables, **observations.tables}, others.asked | observations.asked, observations.at)
+    tables = {key: table for key, table in others.tables.items() if key not in observations.keys}
+    return Observations({**tables, **observations.tables}, others.keys | observations.keys, observations.at)
 
 
 def _changes_to_decide(operations: tuple[Operation, ...], basis: Basis) -> tuple[str, ...]:

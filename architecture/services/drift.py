@@ -56,7 +56,7 @@ def drift_of(environment: Environment) -> Drift:
     """Return the drift between applied state and the last observations. Datasets not observed are unknown."""
     applied, observations = applied_states(environment=environment), last_observations(environment=environment)
     observed = {key: table for key, table in observations.tables.items() if not table.dropped}
-    known = [state for state in applied if state.key in observations.asked or state.materialization == "view"]
+    known = [state for state in applied if state.key in observations.keys or state.materialization == "view"]
     known_keys = {state.key for state in known}
     unknown = [state for state in applied if state.key not in known_keys]
     drifts = (*dataset_drift.drift(known, _without_histories(observed, unknown)), *dataset_drift.drift(unknown, None))
@@ -138,7 +138,7 @@ def _adopt(
         rows.delete()
         return None
     dataset_versions = {table: versions[table] for table in (key, placed.state.history_key) if table in versions}
-    state = as_seen(placed)
+    state = as_observed(placed)
     if before is not None:
         note_history(environment=environment, before=before, after=state)
     return write_applied(
@@ -150,7 +150,7 @@ def _adopt(
     )
 
 
-def as_seen(placed: Placed) -> DatasetState:
+def as_observed(placed: Placed) -> DatasetState:
     """Return the dataset with the columns of its base table, without derived technical columns."""
     assert placed.base is not None
     known = {column.key for column in placed.state.columns}

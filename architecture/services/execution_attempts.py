@@ -132,7 +132,7 @@ class ExecutionAttempt(Attempt):
         if observed is not None:
             store_observations(
                 environment=step.execution.environment,
-                asked=[str(step.table_key)],
+                keys=[str(step.table_key)],
                 tables={str(step.table_key): observed},
             )
         apply_finished(step)

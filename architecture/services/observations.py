@@ -24,14 +24,14 @@ from architecture.services.notifications import tell_drift
 
 @dataclass(frozen=True)
 class Observations:
-    """Last observations: existing ``tables`` by stable key; ``asked`` are all observed keys, also of missing tables.
+    """Last observations: existing ``tables`` by stable key; ``keys`` are all observed ones, also of missing tables.
 
     ``at`` is the time of the oldest observation, None if there is none; ``times`` are those of single tables.
     ``sizes`` are the rows, bytes and files of tables, if known.
     """
 
     tables: Mapping[str, ObservedTable]
-    asked: frozenset[str]
+    keys: frozenset[str]
     at: datetime | None
     sizes: Mapping[str, dict[str, int]] = field(default_factory=dict)
     times: Mapping[str, datetime] = field(default_factory=dict)
@@ -42,18 +42,18 @@ class Observations:
 
     def knows(self, keys: Collection[str]) -> bool:
         """Return True if all these tables were observed."""
-        return self.asked.issuperset(keys)
+        return self.keys.issuperset(keys)
 
 
 @transaction.atomic
 def store_observations(
     *,
     environment: Environment,
-    asked: Collection[str],
+    keys: Collection[str],
     tables: Mapping[str, Mapping[str, Any]],
     sizes: Mapping[str, Mapping[str, int]] | None = None,
 ) -> None:
-    """Store observations of the tables ``asked``: ``tables`` by key as JSON; those that are not in it do not exist.
+    """Store observations of tables with these keys: ``tables`` by key as JSON; those that are not in it do not exist.
 
     Without ``sizes`` the stored sizes stay.
     """
@@ -66,7 +66,7 @@ def store_observations(
             size=dict((sizes or {}).get(key) or {}) or None,
             observed_at=now,
         )
-        for key in sorted(asked)
+        for key in sorted(keys)
     ]
     Observation.objects.bulk_create(
         rows,
@@ -85,7 +85,7 @@ def last_observations(*, environment: Environment, keys: Collection[str] | None 
     tables = _TABLES.by_pk(rows.filter(document__isnull=False))
     return Observations(
         tables={str(row.table_key): tables[row.pk] for row in values if row.pk in tables},
-        asked=frozenset(str(row.table_key) for row in values),
+        keys=frozenset(str(row.table_key) for row in values),
         at=min((row.observed_at for row in values), default=None),
         sizes={str(row.table_key): row.size for row in values if row.size},
         times={str(row.table_key): row.observed_at for row in values},
@@ -121,10 +121,10 @@ _VOLATILE = frozenset({"version"})
 
 
 @transaction.atomic
-def keep_what_was_seen(
+def store_and_report_drift(
     *,
     environment: Environment,
-    asked: Collection[str],
+    keys: Collection[str],
     tables: Mapping[str, Mapping[str, Any]],
     sizes: Mapping[str, Mapping[str, int]] | None = None,
 ) -> tuple[DatasetDrift, ...]:
@@ -132,10 +132,10 @@ def keep_what_was_seen(
 
     Do not use this during an execution: its changes are not in the applied state yet.
     """
-    observations = Observation.objects.filter(environment=environment, table_key__among=asked)
+    observations = Observation.objects.filter(environment=environment, table_key__among=keys)
     before = {str(key): document for key, document in observations.values_list("table_key", "document")}
-    store_observations(environment=environment, asked=asked, tables=tables, sizes=sizes)
-    changed = {key for key in map(str, asked) if _structure(before.get(key)) != _structure(tables.get(key))}
+    store_observations(environment=environment, keys=keys, tables=tables, sizes=sizes)
+    changed = {key for key in map(str, keys) if _structure(before.get(key)) != _structure(tables.get(key))}
     drifts = _new_drift(environment, changed, before) if changed else ()
     if drifts:
         tell_drift(environment, drifts)
@@ -154,7 +154,7 @@ def _new_drift(
     keys = {key for state in states for key in (state.key, state.history_key) if key}
     observations = last_observations(environment=environment, keys=keys)
     # A dataset whose base table or history was never observed is unknown, not drifted.
-    known = [state for state in states if observations.asked.issuperset(_table_keys(state))]
+    known = [state for state in states if observations.keys.issuperset(_table_keys(state))]
     earlier: dict[str, ObservedTable] = {key: table for key, table in observations.tables.items() if key not in changed}
     earlier |= {key: observed_table(document) for key, document in before.items() if document and key in keys}
     known_before = [

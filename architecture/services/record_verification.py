@@ -55,7 +55,7 @@ def _datasets(record: ExecutionRecord) -> tuple[tuple[DatasetDrift, ...], dateti
     own = [state for state, _ in applied_by_pk(rows).values() if applied.get(state.key) == record.execution_id]
     keys = table_keys(own)
     observations = last_observations(environment=record.environment, keys=keys)
-    known = [state for state in own if state.key in observations.asked or state.materialization == "view"]
+    known = [state for state in own if state.key in observations.keys or state.materialization == "view"]
     compared = drift(known, {key: observations.tables[key] for key in table_keys(known) if key in observations.tables})
     unknown = drift([state for state in own if state not in known], None)
     changed = (

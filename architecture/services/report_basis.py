@@ -171,7 +171,7 @@ def gather(
         applied = tuple(state for state in applied if state.key in only)
     observations = last_observations(environment=environment) if observations is None else observations
     tables = {state.key for state in applied if state.active and state.materialization == "table"}
-    if tables - observations.asked or (known.states and not observations.asked):
+    if tables - observations.keys or (known.states and not observations.keys):
         raise Refused("NOT_OBSERVED")
     policy = policy_in_force(environment)
     followed = proven_followed(environment=environment, states=(*known.states, *applied))

@@ -22,7 +22,7 @@ from architecture.models import AppliedDataset, Environment, KeptHistory
 from architecture.permissions import must_be_permitted, on_behalf_of, place_of_environment
 from architecture.selectors.dataset_states import applied_states
 from architecture.services.change_policy import policy_in_force
-from architecture.services.drift import as_seen
+from architecture.services.drift import as_observed
 from architecture.services.environments import environment_or_own
 from architecture.services.observations import last_observations
 from architecture.services.report_basis import gather, tables_in_scope
@@ -56,7 +56,7 @@ def report_onto(
     row = environment_or_own(environment)
     refresh_state(environment=row, keys=lambda: tables_in_scope(environment=row, scope=Scope()))
     current = gather(environment=row, scope=Scope(), desired=()).current
-    observed = _as_exported(as_seen(placed) for placed in current.datasets if placed.base is not None)
+    observed = _as_exported(as_observed(placed) for placed in current.datasets if placed.base is not None)
     scope = Scope(FILES, source=source or row.name, target=target)
     return build_report(CurrentState.of_state(observed), desired, policy_in_force(row), scope, row.name)
 

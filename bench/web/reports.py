@@ -71,7 +71,7 @@ def apply(environment: Environment, size: Size) -> list[str]:
     for key in chosen[size.pending :]:
         seen[key]["columns"] = seen[key]["columns"][:-4] + seen[key]["columns"][-3:]
     sizes = {key: {"rows": random.randrange(10**7), "bytes": random.randrange(10**10), "files": 40} for key in seen}
-    store_observations(environment=environment, asked=seen, tables=seen, sizes=sizes)
+    store_observations(environment=environment, keys=seen, tables=seen, sizes=sizes)
     return chosen[: size.pending]
 
 

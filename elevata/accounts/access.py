@@ -50,11 +50,11 @@ def holders(permission: Permission, place: Place | None = None) -> QuerySet:
 
 def holders_of_any(permissions: Iterable[Permission], place: Place | None = None) -> QuerySet:
     """Return the active users with at least one of these permissions at a place, as ``holders`` does."""
-    grants = reduce(or_, (_granting(permission, place) for permission in permissions))
-    return get_user_model().objects.filter(grants, is_active=True).order_by("username")
+    permitted = reduce(or_, (_permitted(permission, place) for permission in permissions))
+    return get_user_model().objects.filter(permitted, is_active=True).order_by("username")
 
 
-def _granting(permission: Permission, place: Place | None) -> Q:
+def _permitted(permission: Permission, place: Place | None) -> Q:
     """Return the condition that an active user has a permission at a place."""
     users = get_user_model().objects
     by_role = users.with_perm(str(permission), backend=MODEL_BACKEND, include_superusers=False)
@@ -64,8 +64,8 @@ def _granting(permission: Permission, place: Place | None) -> Q:
         everywhere = Q(is_superuser=False, pk__in=by_role.values("pk")) | has_role
     else:
         everywhere = Q(is_superuser=True) | Q(pk__in=by_role.values("pk"))
-    grants = everywhere | _granted(permission, place)
-    return grants & Q(service_account=None) if permission in USERS_ONLY else grants
+    permitted = everywhere | _granted(permission, place)
+    return permitted & Q(service_account=None) if permission in USERS_ONLY else permitted
 
 
 def who_helps() -> dict[str, Any]:

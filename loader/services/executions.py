@@ -65,7 +65,7 @@ class ExecutionWork(Work[Execution]):
         retried(partial(self.attempt.enter, "scanning the warehouse"))
         keys = retried(partial(tables_of_execution, self.job))
         answer = answer_of(self.talk.ask("observe", ObserveManifest(tuple(sorted(keys)), dropped=True)))
-        store = partial(store_observations, environment=self.job.environment, asked=keys, tables=answer)
+        store = partial(store_observations, environment=self.job.environment, keys=keys, tables=answer)
         retried(store)
         retried(partial(self.attempt.tell, execution_log.looked(len(keys), len(answer))))
 

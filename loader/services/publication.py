@@ -77,7 +77,7 @@ def missing_tables(*, environment: Environment) -> frozenset[str]:
     """Return the stable keys of the tables that were missing or dropped when last observed."""
     observations = last_observations(environment=environment)
     return frozenset(
-        key for key in observations.asked if key not in observations.tables or observations.tables[key].dropped
+        key for key in observations.keys if key not in observations.tables or observations.tables[key].dropped
     )
 
 

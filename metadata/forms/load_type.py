@@ -138,7 +138,7 @@ class LoadTypeForm(ProductForm):
             self.intake = {"watermark": [watermark]} if watermark else {}
             detection = {"delete_detection": cleaned["delete_detection"] or NONE} if watermark else {}
             try:
-                # Without the way to find deleted rows: a delivery type that does not go with both is named once.
+                # Checked first without delete detection: an unsuitable delivery type is reported at the watermark only.
                 Intake.from_dict(self.intake).check_reader(HistoryPolicy.from_dict(given))
                 self.policy = HistoryPolicy.from_dict(given | detection).to_dict()
             except MetadataError as problem:

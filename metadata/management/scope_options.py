@@ -17,10 +17,11 @@ def add_scope_options(parser: ArgumentParser | _ArgumentGroup, *, selects_inputs
     which.add_argument("--all", action="store_true", help="all datasets")
     which.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
     which.add_argument("--dataset", metavar="S.D", help="a dataset and its inputs")
-    with_inputs, unless_read = (", and their inputs", ", unless one that is selected reads them")
-    selected = f"datasets that words select{with_inputs if selects_inputs else ''}"
-    which.add_argument("--select", metavar="WORDS", help=f"{selected}. {HINT}")
-    left_out = f"words of datasets to leave out of a selection, or of all{unless_read if selects_inputs else ''}"
+    inputs, unless_read = "", ""
+    if selects_inputs:
+        inputs, unless_read = ", and their inputs", ", unless one that is selected reads them"
+    which.add_argument("--select", metavar="WORDS", help=f"datasets that words select{inputs}. {HINT}")
+    left_out = f"words of datasets to leave out of a selection, or of all{unless_read}"
     parser.add_argument("--exclude", metavar="WORDS", default="", help=left_out)
     return which
 

@@ -70,7 +70,7 @@ class Warehouse:
         """Store observations of all tables that the metadata or the warehouse knows."""
         requested = set(keys or ()) | table_keys(dataset_states()) | set(self.shapes)
         tables = {key: asdict(self.table(key)) for key in requested if key in self.shapes}
-        store_observations(environment=self.environment, asked=requested, tables=tables)
+        store_observations(environment=self.environment, keys=requested, tables=tables)
 
     def do(self, step: Step) -> None:
         """Execute a step unless the table already has its result."""

@@ -5,19 +5,14 @@ from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DateType, StringType, TimestampNTZType, TimestampType
 
 from loader.contract.manifest.copies import CopyColumn, CopyTarget
 from loader.contract.refusals import Refusal
-from loader.engine.samples import sample_rows
 from loader.engine.tables.commits import open_files
 from loader.engine.tables.table_files import TableFiles
 from loader.engine.tables.tables import DeltaTable
 from metadata.domain.copies import HASH
 from metadata.domain.sql import quote_identifier
-
-# First day of PostgreSQL's dates and timestamps, and the last date that is written.
-_EARLIEST, LATEST_DATE = "-4713-11-24", "+294246-12-31"
 
 
 @dataclass
@@ -74,29 +69,6 @@ class CopiedRows:
         added = self._files.added_rows(since)
         return self._selected(added.join(F.broadcast(keys), list(target.keys), "left_semi"), target)
 
-    def refused_by_postgres(self, target: CopyTarget) -> Refusal | None:
-        """Return the refusal for the first column with values that PostgreSQL does not take."""
-        frame = self.frame(target)
-        described = ((field.name, _refused(field.name, field.dataType)) for field in frame.schema.fields)
-        reasons = {name: reason for name, reason in described if reason is not None}
-        if not reasons:
-            return None
-        counts = frame.agg(*(F.count_if(refused).alias(name) for name, (refused, _) in reasons.items())).first()
-        assert counts is not None  # an aggregate without keys has a row
-        name = next((name for name, count in zip(reasons, counts, strict=True) if count), None)
-        if name is None:
-            return None
-        refused, values = reasons[name]
-        return Refusal(
-            "COPY_FAILED",
-            f"{target.table} in {target.system}: {counts[name]} rows have {values} in column {name}, "
-            "which PostgreSQL does not take",
-            column=name,
-            count=counts[name],
-            samples=sample_rows(frame.where(refused), target.keys),
-            hint="The target was left as it was. Correct the values where they come from; the next load copies again.",
-        )
-
     def _selected(self, frame: DataFrame, target: CopyTarget) -> DataFrame:
         return frame.select(*(self._value(column) for column in self.columns(target)))
 
@@ -105,16 +77,3 @@ class CopiedRows:
         if column.treatment == HASH:
             value = F.sha2(F.concat(F.lit(self.secret), value.cast("string")), 256)
         return value.alias(column.name)
-
-
-def _refused(name: str, type_: DataType) -> tuple[Column, str] | None:
-    """Return a condition for values that PostgreSQL does not take, and their name; None if it takes all."""
-    value = F.col(quote_identifier(name))
-    if isinstance(type_, StringType):
-        return value.contains("\0"), "a NUL character"
-    if isinstance(type_, DateType):
-        is_within = value.between(F.expr(f"DATE '{_EARLIEST}'"), F.expr(f"DATE '{LATEST_DATE}'"))
-        return ~is_within, "a date before 24 November 4714 BC or after the year 294246"
-    if isinstance(type_, TimestampType | TimestampNTZType):
-        return value < F.expr(f"DATE '{_EARLIEST}'"), "a time before 24 November 4714 BC"
-    return None

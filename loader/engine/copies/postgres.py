@@ -1,14 +1,13 @@
 """Copies in PostgreSQL: written by Spark's JDBC writer beside the target, made visible by one transaction."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, StructField, TimestampNTZType, TimestampType
+from pyspark.sql import DataFrame, SparkSession
 
 from loader.contract.manifest.copies import CopyTarget
 from loader.contract.manifest.sources import DatabaseSpec
@@ -18,15 +17,18 @@ from loader.domain.copies import Content, Registered, qualified
 from loader.domain.engines import engine_of
 from loader.domain.sources.databases import CONNECT_SECONDS
 from loader.domain.sources.hosts import check_host
-from loader.engine.copies.copied_rows import LATEST_DATE, CopiedRows
+from loader.engine.copies.copied_rows import CopiedRows
 from loader.engine.copies.postgres_objects import KeptObjects, revoke_defaults
+from loader.engine.copies.postgres_values import refusal_of_values, written_value
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
 from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.session import persisted, source_hosts
 from loader.engine.sources.database_connections import close_quietly, open_connection
 from loader.engine.sources.databases import database_error
 from metadata.domain.copies import CHANGES, REGISTER, REPLACE
-from metadata.domain.sql import quote_identifier, quote_standard_identifier
+from metadata.domain.sql import quote_standard_identifier
+
+log = logging.getLogger(__name__)
 
 Phase = Callable[[str], None]
 # Options of writes: large batches, and texts that PostgreSQL reads as values of the columns' types.
@@ -44,7 +46,6 @@ _SESSION = (
 )
 # Kinds of tables in PostgreSQL's catalog.
 _TABLES = ("r", "p")
-_DATE, _DATE_TIME = "yyyyyy-MM-dd G", "yyyyyy-MM-dd HH:mm:ss.SSSSSS"
 _ADDED, _GONE = "_new", "_gone"
 # Classes of SQLSTATE: values, and errors that pass (connection, conflict, resources, locks, operator, system).
 _DATA = ("22",)
@@ -298,12 +299,16 @@ class PostgresCopy:
     def _by_changes(self, row: Registered, run_id: str) -> CopyResult | None:
         """Apply the changed keys; return None with a warning if they are not known, or do not give the table's rows."""
         self.phase(f"writing changes to {self.target.system}")
-        keys = self._changed_keys(row.version)
-        if keys is None:
-            self.warnings.append(f"the whole table was copied: version {row.version} is no longer in the log")
-            return None
+        keys = None
         try:
-            count = keys.count()
+            try:
+                keys = persisted(self.rows.changed_keys(self.target, row.version), StorageLevel.MEMORY_AND_DISK)
+                count = keys.count()
+            except JAVA_ERRORS:  # nearly always since a vacuum or Delta removed files of the version
+                log.info("the changes of %s cannot be read", self.rows.name, exc_info=True)
+                reason = f"the changes since version {row.version} cannot be read, as after a vacuum"
+                self.warnings.append(f"the whole table was copied: {reason}")
+                return None
             added, gone, table = self.beside + _ADDED, self.beside + _GONE, qualified(self.target.table)
             key_columns = [column for column in self.columns if column.key]
             self.connection.execute(rules.create_table(qualified(added), self.columns))
@@ -314,7 +319,8 @@ class PostgresCopy:
             self._write(self.rows.changed(self.target, keys, row.version), added, tasks=1)
             self._write(keys, gone, tasks=1)
         finally:
-            keys.unpersist()
+            if keys is not None:
+                keys.unpersist()
         content = self._apply_changes(row, table, added, gone, run_id)
         if content is None:
             for name in (added, gone):
@@ -324,18 +330,6 @@ class PostgresCopy:
         result = CopyResult.of(COPIED, self.rows.version, content, CHANGES)
         result.changed = count
         return result
-
-    def _changed_keys(self, since: int) -> DataFrame | None:
-        """Return the persisted keys that changed since a version; None if its log entries or files were removed."""
-        keys = None
-        try:
-            keys = persisted(self.rows.changed_keys(self.target, since), StorageLevel.MEMORY_AND_DISK)
-            keys.count()
-        except JAVA_ERRORS:
-            if keys is not None:
-                keys.unpersist()
-            return None
-        return keys
 
     def _apply_changes(self, row: Registered, table: str, added: str, gone: str, run_id: str) -> Content | None:
         """Delete and insert rows in one transaction; return None, with nothing changed, if rows would be missing."""
@@ -370,7 +364,7 @@ class PostgresCopy:
     def _write(self, frame: DataFrame, table: str, tasks: int = _WRITERS) -> None:
         schema = qualified(table)
         settings = self.connection.settings | _WRITER
-        frame = frame.select(*(_written(column) for column in frame.schema.fields))
+        frame = frame.select(*(written_value(column) for column in frame.schema.fields))
         frame.coalesce(tasks).write.mode("append").jdbc(self.connection.url, schema, properties=settings)
 
     def _commit(self, statement: str) -> None:
@@ -420,7 +414,7 @@ def opened(session: SparkSession, target: CopyTarget, rows: CopiedRows, phase: P
         error = database_error(session, failure)
         if error is None:
             raise
-        if error.among(_DATA) and (refusal := rows.refused_by_postgres(target)) is not None:
+        if error.among(_DATA) and (refusal := refusal_of_values(rows.frame(target), target)) is not None:
             raise refusal from None
         first = next(iter(error.message.strip().splitlines()), "no message")[:300]
         state = f" (SQLSTATE {error.state})" if error.state else ""
@@ -432,23 +426,6 @@ def opened(session: SparkSession, target: CopyTarget, rows: CopiedRows, phase: P
     finally:
         if java is not None:
             close_quietly(java.close)
-
-
-def _written(column: StructField) -> Column:
-    """Return the values of a column for the writer: dates and times as texts.
-
-    Java's own dates are of the Julian calendar up to 1582, which has other days than that of Spark and PostgreSQL.
-    """
-    value = F.col(quote_identifier(column.name))
-    if isinstance(column.dataType, DateType):
-        # Spark formats dates as times, whose range ends before that of dates; the text of later ones is refused.
-        is_late = value > F.expr(f"DATE '{LATEST_DATE}'")
-        value = F.when(is_late, value.cast("string")).otherwise(F.date_format(F.when(~is_late, value), _DATE))
-    elif isinstance(column.dataType, TimestampType):
-        value = F.date_format(value, f"{_DATE_TIME}xxxxx G")
-    elif isinstance(column.dataType, TimestampNTZType):
-        value = F.date_format(value, f"{_DATE_TIME} G")
-    return value.alias(column.name)
 
 
 def _database(target: CopyTarget) -> DatabaseSpec:

@@ -18,7 +18,7 @@ from architecture.services.automatic_changes import (
     record_rules,
 )
 from architecture.services.drift import settle_if_in_sync
-from architecture.services.observations import keep_what_was_seen, last_observations
+from architecture.services.observations import last_observations, store_and_report_drift
 from architecture.services.report_basis import table_keys
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
@@ -199,7 +199,7 @@ class LoadWork(Work[LoadRun]):
         keys -= plan.downstream(self.refused)
 
         def keep() -> None:
-            keep_what_was_seen(environment=environment, asked=tables, tables=answer)
+            store_and_report_drift(environment=environment, keys=tables, tables=answer)
             settle_if_in_sync(environment)
 
         def compare(keys: frozenset[str]) -> Pending:

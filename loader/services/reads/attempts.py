@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from architecture.models import Refresh
 from architecture.permissions import must_build
 from architecture.services.drift import settle_if_in_sync
-from architecture.services.observations import keep_what_was_seen
+from architecture.services.observations import store_and_report_drift
 from architecture.services.previews import build_previewed_report, make_preview
 from elevata.audit.services.transactions import writing
 from elevata.core.database import retried
@@ -113,14 +113,14 @@ class RefreshWork(Work[Refresh]):
     def perform(self) -> None:
         """Observe the tables of the refresh and serve its purpose."""
         refresh, limit = self.job, TimeLimit(_OBSERVE_TIMEOUT_SECONDS)
-        asked, sizes = refresh.tables, None
-        observe = ObserveManifest(tuple(asked), dropped=True, skip_unreadable=True)
+        keys, sizes = refresh.tables, None
+        observe = ObserveManifest(tuple(keys), dropped=True, skip_unreadable=True)
         finished = self.talk.ask("observe", observe, limit=limit)
         tables, unreadable = _answer_of_read(finished), finished.get("unreadable") or {}
-        asked = [key for key in asked if key not in unreadable]
+        keys = [key for key in keys if key not in unreadable]
         if refresh.sizes and tables:
             sizes = _answer_of_read(self.talk.ask("sizes", SizesManifest(tuple(sorted(tables))), limit=limit))
-        retried(partial(keep_what_was_seen, environment=refresh.environment, asked=asked, tables=tables, sizes=sizes))
+        retried(partial(store_and_report_drift, environment=refresh.environment, keys=keys, tables=tables, sizes=sizes))
         retried(partial(settle_if_in_sync, refresh.environment))
         if unreadable:
             raise _not_observed([Refusal.from_json(unreadable[key]) for key in sorted(unreadable)])

@@ -9,7 +9,7 @@ from architecture.models import ChangeReport, Environment
 from architecture.services.approvals import approve, reject
 from architecture.services.drift import settle_if_in_sync
 from architecture.services.executions import abandon_execution, claim_execution, end_attempt
-from architecture.services.observations import keep_what_was_seen
+from architecture.services.observations import store_and_report_drift
 from architecture.services.outdated import check_reports
 from architecture.services.reports import build_report
 from elevata.accounts.models import RoleGrant
@@ -173,7 +173,7 @@ def test_lost_execution_is_notified_as_failed(renamed: World):
 def refresh(world: World) -> tuple[Any, ...]:
     """Store an observation of every table."""
     tables = {key: asdict(world.warehouse.table(key)) for key in world.warehouse.shapes}
-    return keep_what_was_seen(environment=world.environment, asked=list(world.warehouse.shapes), tables=tables)
+    return store_and_report_drift(environment=world.environment, keys=list(world.warehouse.shapes), tables=tables)
 
 
 def rename_by_hand(world: World, old: str = "full_name", new: str = "whole_name") -> None:
@@ -225,7 +225,7 @@ def test_newer_table_version_is_no_drift(built: World):
 
 def test_missing_table_is_notified_as_drift(built: World):
     key = next(iter(built.warehouse.shapes))
-    keep_what_was_seen(environment=built.environment, asked=[key], tables={})
+    store_and_report_drift(environment=built.environment, keys=[key], tables={})
     assert notified("drift.found") == ["olga"]
 
 

@@ -101,7 +101,7 @@ def test_preview_fingerprint_excludes_table_sizes(renamed):
     key = str(TargetDataset.objects.get(name="rc_crm_customer").key)
     table = renamed.warehouse.table(key)
     sizes = {key: {"rows": 3, "bytes": 1000, "files": 1}}
-    store_observations(environment=renamed.environment, asked=[key], tables={key: asdict(table)}, sizes=sizes)
+    store_observations(environment=renamed.environment, keys=[key], tables={key: asdict(table)}, sizes=sizes)
     after = make_preview(report=before.report, user=renamed.operator)
     assert after.fingerprint == before.fingerprint
     assert after.sizes == sizes

@@ -201,7 +201,7 @@ def test_a_preview_shows_statements_assumptions_and_sizes(world: World, renamed:
     keys = {str(key): {"rows": 1200, "bytes": 5_000_000, "files": 2} for key in world.warehouse.shapes}
     observations = {key: world.warehouse.table(key) for key in keys}
     tables = {key: json.loads(json.dumps(_plain(table))) for key, table in observations.items()}
-    store_observations(environment=world.environment, asked=keys, tables=tables, sizes=keys)
+    store_observations(environment=world.environment, keys=keys, tables=tables, sizes=keys)
     answer = olga.post(address(renamed, "preview/"), {"last": "yes"})
     assert answer.url == f"{address(renamed)}#preview"
     text = words(section(read(olga, address(renamed)), "preview"))

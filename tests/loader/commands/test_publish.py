@@ -7,7 +7,7 @@ from django.core.management import call_command
 
 from architecture.selectors.dataset_states import described_states
 from architecture.services.environments import current_environment
-from architecture.services.observations import keep_what_was_seen
+from architecture.services.observations import store_and_report_drift
 from architecture.services.previews import make_preview
 from architecture.services.report_basis import table_keys
 from architecture.services.reports import build_report
@@ -54,7 +54,7 @@ def preview_creation():
     """Return the preview of a report that creates every table and view of an empty warehouse."""
     environment = current_environment()
     keys = table_keys(described_states(environment=environment))
-    keep_what_was_seen(environment=environment, asked=keys, tables={})
+    store_and_report_drift(environment=environment, keys=keys, tables={})
     return make_preview(report=build_report(environment=environment), user=olga())
 
 

@@ -77,9 +77,8 @@ def _fault(spark: SparkSession, snapshot: Any) -> str:
     """Return what is wrong with a snapshot; empty if nothing is.
 
     A writer that removes a file without naming its deletion vector leaves the file in the table: its rows come twice.
-    Paths are only compared if a file has a deletion vector, because two entries of one path
-    without one are the same file. Files are listed in each case, so that a path that is no address is found before a
-    load begins.
+    Paths are only compared if a file has a deletion vector, because two entries of one path without one are the same
+    file. Files are always listed, so that a path that is no address is found before a load begins.
     """
     if snapshot.schema().isEmpty():
         return "has no columns"

@@ -57,7 +57,7 @@ def test_lost_worker_creates_no_report(keys, editor, runner, monkeypatch):
         Job.objects.filter(pk=refresh.pk).update(heartbeat_at="2026-01-01T00:00:00Z")
         mark_lost()
 
-    monkeypatch.setattr("loader.services.reads.attempts.keep_what_was_seen", lost)
+    monkeypatch.setattr("loader.services.reads.attempts.store_and_report_drift", lost)
     monkeypatch.setattr("loader.services.reads.attempts.build_previewed_report", lambda **_: None)
     done = perform_refresh(refresh.pk, worker="w", runner=runner)
     assert (done.status, done.error["code"], done.report) == ("failed", "WORKER_LOST", None)
