@@ -185,9 +185,7 @@ class DatasetViewSet(views.DatasetViewSet):
 
     @extend_schema(responses=LineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
-    def lineage(  # type: ignore[override]  # it replaces the action of the base
-        self, request: Request, key: UUID
-    ) -> Response:
+    def lineage(self, request: Request, key: UUID) -> Response:
         """Return the datasets upstream and downstream of a dataset, and their references."""
         query, graph = _query(ReachRequest, request), lineage(self.get_object())
         nodes = _within(graph, query["direction"], query["depth"])

@@ -34,7 +34,6 @@ from metadata.api.model_serializers import ModelSerializer, SelectSerializer, mo
 from metadata.api.serializers import (
     DatasetListSerializer,
     DatasetSerializer,
-    LineageSerializer,
     SchemaSerializer,
     SourceColumnRowSerializer,
     SourceDatasetListSerializer,
@@ -53,8 +52,7 @@ from metadata.filtersets import (
     SystemFilter,
 )
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.selectors.columns import details, stable_keys
-from metadata.selectors.dataset_lineage import lineage
+from metadata.selectors.columns import details
 from metadata.selectors.datasets import (
     schemas,
     source_columns,
@@ -252,29 +250,6 @@ class DatasetViewSet(HasAccess, Bulk, Lasting):
         values, _ = self.given(SelectSerializer)
         described, _ = describe_model(values["select"], where=values["dataset"])
         return Response(ModelSerializer(model_document(described)).data)
-
-    @extend_schema(responses=LineageSerializer, filters=False)
-    @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
-    def lineage(self, request: Request, key: UUID) -> Response:
-        """Return the datasets upstream and downstream of a dataset, and their references."""
-        graph = lineage(self.get_object())
-        keys = stable_keys(graph)
-        nodes = [
-            {
-                "key": keys[node.id],
-                "kind": node.kind,
-                "name": node.label,
-                "layer": node.layer,
-                "active": node.active,
-                "distance": node.distance,
-            }
-            for node in graph.nodes
-        ]
-        edges = [
-            {"start": keys[edge.start], "end": keys[edge.end], "kind": edge.kind, "label": edge.label}
-            for edge in graph.edges
-        ]
-        return Response(LineageSerializer({"nodes": nodes, "edges": edges}).data)
 
 
 @extend_schema_view(

@@ -12,7 +12,10 @@ from metadata.models import DatasetInput, Reference, SourceDataset, TargetDatase
 
 @dataclass(frozen=True)
 class LineageNode:
-    """Dataset in a lineage graph. ``kind`` is source, target or history; ``distance`` is negative upstream."""
+    """Dataset in a lineage graph. ``kind`` is source, target or history; ``distance`` is negative upstream.
+
+    A dataset that only a reference connects is one step further than the dataset at the reference's other end.
+    """
 
     id: str
     kind: str
@@ -39,9 +42,16 @@ class Lineage:
     edges: tuple[LineageEdge, ...]
 
     @property
+    def flowing(self) -> frozenset[str]:
+        """Return the IDs of the nodes that rows flow through: those at distance 0, and all not only referred to."""
+        ends = {end for edge in self.edges if edge.kind != "reference" for end in (edge.start, edge.end)}
+        return frozenset(ends | {node.id for node in self.nodes if node.distance == 0})
+
+    @property
     def downstream_pks(self) -> list[int]:
-        """Return the primary keys of the target datasets at distance 0 and downstream, with histories."""
-        return [node.pk for node in self.nodes if node.kind != "source" and node.distance >= 0]
+        """Return the primary keys of the target datasets at distance 0, and of those that read them, with histories."""
+        flowing = self.flowing
+        return [node.pk for node in self.nodes if node.kind != "source" and node.distance >= 0 and node.id in flowing]
 
 
 def lineage(dataset: TargetDataset | SourceDataset) -> Lineage:
@@ -127,8 +137,9 @@ def _reference_edges(distances: dict[str, int]) -> list[LineageEdge]:
         child, parent = f"target:{child_pk}", f"target:{parent_pk}"
         if child not in known and parent not in known:
             continue
-        distances.setdefault(parent, known.get(child, 0) - 1)
-        distances.setdefault(child, known.get(parent, 0) + 1)
+        for end, other, step in ((parent, child, -1), (child, parent, 1)):
+            if end not in distances:
+                distances[end] = known[other] + (step if known[other] == 0 else 1 if known[other] > 0 else -1)
         label = naming.foreign_key_name(role_name, parent_name)
         edges.append(LineageEdge(child, parent, "reference", label))
     return edges

@@ -35,7 +35,7 @@ UNAFFECTED = "unaffected: linked by ID"
 def downstream(dataset: TargetDataset) -> list[LineageNode]:
     """Return every dataset downstream of this one, over any number of steps; histories are not listed."""
     graph = lineage(dataset)
-    flowing = {end for edge in graph.edges if edge.kind == "input" for end in (edge.start, edge.end)}
+    flowing = graph.flowing
     return [node for node in graph.nodes if node.distance > 0 and node.kind == "target" and node.id in flowing]
 
 

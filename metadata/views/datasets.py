@@ -95,7 +95,7 @@ class DatasetLineage(DatasetPage, DetailPage):
             return reverse("source_page" if node.kind == "source" else "dataset_lineage", args=[keys[node.id]])
 
         copies = copies_of(graph)
-        flowing = {end for edge in graph.edges if edge.kind != "reference" for end in (edge.start, edge.end)}
+        flowing = graph.flowing
         others = [(node, url_of(node), layer_of(node)) for node in graph.nodes if node.distance != 0]
         return super().context() | {
             "graph": of_lineage(graph, url_of, exposures_of(graph), copies),

@@ -130,6 +130,19 @@ def test_dataset_lineage_contains_references_to_the_dataset(rawcore: TargetDatas
     assert [edge.label for edge in references] == ["origin_key"]
 
 
+def test_only_the_dataset_itself_has_the_distance_zero(rawcore: TargetDataset) -> None:
+    routes = add_routes(rawcore)
+    distances = {node.label: node.distance for node in lineage(rawcore.history).nodes}
+    assert (distances[str(rawcore)], distances[str(routes)]) == (-1, -2)
+    assert [name for name, distance in distances.items() if distance == 0] == [str(rawcore.history)]
+
+
+def test_datasets_that_only_refer_to_another_are_not_downstream_of_it(rawcore: TargetDataset) -> None:
+    routes, graph = add_routes(rawcore), lineage(rawcore)
+    assert routes.pk in [node.pk for node in graph.nodes]
+    assert graph.downstream_pks == [rawcore.pk, rawcore.history.pk]
+
+
 def test_lineage_takes_a_constant_number_of_queries(
     rawcore: TargetDataset, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:

@@ -109,7 +109,7 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
         return CharacterSet(best)
     if WESTERN in others and not any(value < 0xA0 for value in values):
         others = (*others, WESTERN_EURO)
-    reason = f"the characters beyond ASCII make sense in {' and '.join((best, *others))}"
+    reason = f"the characters beyond ASCII make sense in {', '.join((best, *others[:-1]))} and {others[-1]}"
     return CharacterSet(best, Question("encoding", (best, *others), reason))
 
 
