@@ -428,6 +428,36 @@ def test_separators_of_codes_do_not_count_beside_those_of_numbers(codes: list[st
     assert [question.option for question in questions] == ["negative_numbers"]
 
 
+def test_separators_of_plain_numbers_beside_values_that_may_be_codes_count():
+    columns = {"m": ["3.5", "4.7", "5.2-"], "b": ["2,50", "3,75"]}
+    _, questions = detect_numbers(columns, ";")
+    asked = {question.option: question.candidates for question in questions}
+    assert asked["decimal_separator"] == (".", ",")
+    assert asked["negative_numbers"] == (None, "trailing")
+
+
+def test_clear_negative_numbers_decide_over_marks_of_another_column():
+    options, questions = detect_numbers({"betrag": ["1.234,50-", "17,00"], "mark": ["2-", "3"]}, ";")
+    assert options["negative_numbers"] == "trailing"
+    (question,) = (question for question in questions if question.option == "negative_numbers")
+    assert question.candidates == ("trailing", None)
+    assert question.reason == "mark may have negative numbers, or marks and codes"
+
+
+def test_kind_of_clear_negative_numbers_comes_before_that_of_marks():
+    columns = {"betrag": ["12,50-", "17,00"], "code": ["(1)", "(2)", "(3)"]}
+    options, questions = detect_numbers(columns, ";")
+    (question,) = (question for question in questions if question.option == "negative_numbers")
+    assert (options["negative_numbers"], question.candidates) == ("trailing", ("trailing", "brackets", None))
+    assert "code may have negative numbers, or marks and codes" in question.reason
+
+
+def test_marks_of_two_kinds_stay_texts_until_a_user_answers():
+    options, questions = detect_numbers({"mark": ["2-", "3"], "code": ["(1)", "(2)"]}, ";")
+    assert "negative_numbers" not in options
+    assert questions[0].candidates == (None, "brackets", "trailing")
+
+
 def test_separators_of_values_that_may_be_codes_count_if_no_number_has_any():
     options, _ = detect_numbers({"saldo": ["12,50-", "3,75-"], "id": ["1", "2"]}, ";")
     assert options == {"decimal_separator": ","}
