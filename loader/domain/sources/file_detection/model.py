@@ -64,10 +64,18 @@ class Question:
         return {"option": self.option, "candidates": list(self.candidates), "reason": self.reason}
 
 
+def first_names(names: Sequence[str]) -> str:
+    """Return names as part of a sentence, of more than three the first ones."""
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+
+
 def notes_of(unread_dates: Sequence[str]) -> tuple[str, ...]:
     """Return the sentence about columns of dates in a format that is not read; nothing without one."""
-    names = ", ".join(unread_dates[:3]) + (" …" if len(unread_dates) > 3 else "")
-    return (f"{names} may have dates, in a format that is not read; they stay texts.",) if unread_dates else ()
+    return (
+        (f"{first_names(unread_dates)} may have dates, in a format that is not read; they stay texts.",)
+        if unread_dates
+        else ()
+    )
 
 
 @dataclass(frozen=True)

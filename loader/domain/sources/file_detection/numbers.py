@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
-from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.model import Question, first_names
 from metadata.domain.sources.value_formats import BRACKETS, TRAILING
 
 _BLANKS = " \u00a0\u202f"
@@ -124,11 +124,11 @@ def _negative_numbers(columns: Sequence[_Column]) -> tuple[dict[str, Any], list[
     reasons = []
     if len(ways) > 1:
         verb = "may have" if unclear else "have"
-        names = _names([column.name for column in columns])
+        names = first_names([column.name for column in columns])
         reasons.append(f"{names} {verb} negative numbers of two kinds; only one can be read")
     if unclear or not reasons:
         reasons.append(
-            f"{_names([column.name for column in unclear or clear])} may have negative numbers, or marks and codes"
+            f"{first_names([column.name for column in unclear or clear])} may have negative numbers, or marks and codes"
         )
     options = {"negative_numbers": ways[0]} if clear else {}
     candidates = (*ways, None) if clear else (None, *ways)
@@ -175,7 +175,8 @@ def _decimal(decimals: Mapping[str, list[str]], groups: Counter[str], questions:
     point, comma = decimals["."], decimals[","]
     if point and comma:
         likely, other = (",", ".") if len(comma) > len(point) else (".", ",")
-        reason = f"{_names(decimals[likely])} has {likely!r} before the decimals, {_names(decimals[other])} {other!r}"
+        names, others = first_names(decimals[likely]), first_names(decimals[other])
+        reason = f"{names} has {likely!r} before the decimals, {others} {other!r}"
         questions.append(Question("decimal_separator", (likely, other), reason))
         return likely
     if point or comma:
@@ -200,7 +201,7 @@ def _undecided(
     is_group = not is_decimal and ((sign == ".") == (delimiter == ";") or len(signs) > 1)
     group = next(iter(groups), sign if is_group else "")
     decimal = _other(sign) if is_group else sign
-    reason = f"1{sign}234 in {_names([column.name for column in columns])} may be 1234, or 1 and 234 thousandths"
+    reason = f"1{sign}234 in {first_names([column.name for column in columns])} may be 1234, or 1 and 234 thousandths"
     decimals = (decimal, _other(decimal))
     # The sign is one of both: of two readings, one has it before decimals, the other between groups of digits.
     candidates = tuple(dict.fromkeys((group or None, sign, *(_other(each) for each in signs if len(signs) > 1), None)))
@@ -236,7 +237,3 @@ def _blank(sign: str) -> str:
 
 def _other(sign: str) -> str:
     return "," if sign == "." else "."
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")

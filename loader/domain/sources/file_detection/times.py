@@ -8,7 +8,7 @@ from typing import Any
 from loader.domain.sources.file_detection.cells import DATE as DATE_KIND
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
 from loader.domain.sources.file_detection.examples import time_example
-from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.model import Question, first_names
 from loader.domain.sources.file_detection.personal_columns import BIRTH, personal_reason
 from loader.domain.sources.sampling import holds
 from metadata.domain.sources.value_formats import TimeFormat
@@ -111,7 +111,7 @@ def _century_question(
             if any(read) and (best is None or len(set(read)) > len(set(best[1]))):
                 best = text, read
     examples = tuple(time_example(best[0], None, moment) for moment in best[1]) if best is not None else ()
-    reason = f"years of {', '.join(column.name for column in short[:3])} have two digits and no century"
+    reason = f"years of {first_names([column.name for column in short])} have two digits and no century"
     return Question("first_year", years, reason, examples)
 
 
@@ -139,7 +139,7 @@ def _reason_of_unsure(columns: Sequence[_Column]) -> str:
 def _reason(columns: Sequence[_Column], standard: Sequence[str], formats: Sequence[str]) -> str:
     if standard:
         return f"{standard[0]} is written in the standard way, {columns[0].name} is not; only one can be read"
-    names = ", ".join(column.name for column in columns[:3])
+    names = first_names([column.name for column in columns])
     if len({text.replace("%B", "%b") for text in formats}) == 1 < len(formats):
         return f"the names of months in {names} may be short or full ones"
     if len(formats) > 1 and not all(set(formats) <= set(column.formats) for column in columns):

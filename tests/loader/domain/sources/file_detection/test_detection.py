@@ -7,10 +7,10 @@ import pytest
 from loader.contract.refusals import Refusal
 from loader.domain.sources.file_detection.cells import DATE, kind_of
 from loader.domain.sources.file_detection.character_sets import detect_character_set
-from loader.domain.sources.file_detection.detect import detect_csv
+from loader.domain.sources.file_detection.detect import detect_csv, value_questions
 from loader.domain.sources.file_detection.examples import of_values
 from loader.domain.sources.file_detection.file_names import dated_name
-from loader.domain.sources.file_detection.model import Detected, FileSample
+from loader.domain.sources.file_detection.model import Detected, FileSample, notes_of
 from loader.domain.sources.file_detection.numbers import detect_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.times import detect_time_formats, unread_dates
@@ -521,6 +521,19 @@ def test_words_of_two_languages_that_contradict_each_other_are_asked():
     options, questions = detect_truth_words({"a": ["ja", "nein"], "b": ["n", "o"], "c": ["s", "n"]})
     assert options["true_words"].startswith("ja")
     assert [question.option for question in questions] == ["true_words", "false_words"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["J", "N"], ["31.12.24"], ["01.02.2024"], ["2-", "3"], ["12 enero 2026"]],
+    ids=["words", "years", "days", "signs", "months"],
+)
+def test_more_than_three_columns_are_named_by_the_first_ones(values: list[str]):
+    columns = dict.fromkeys("abcde", values)
+    _, questions, unread = value_questions(columns)
+    sentences = [question.reason for question in questions] or notes_of(unread)
+    assert "a, b, c …" in sentences[-1]
+    assert not any("d" in sentence.split("…")[0].split() for sentence in sentences)
 
 
 # --- names
