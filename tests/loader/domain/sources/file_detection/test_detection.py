@@ -351,6 +351,42 @@ def test_more_columns_of_unsure_dates_leave_the_format_of_a_sure_one():
     assert (options, question.candidates[:2]) == ({"date_format": "%d.%m.%Y"}, ("%d.%m.%Y", None))
 
 
+@pytest.mark.parametrize(
+    ("columns", "reasons"),
+    [
+        (
+            {"a": ["2024-12-31"], "c": FULL, "b": ["31.12.24"]},
+            (
+                "a is written in the standard way, c is not; only one can be read",
+                "b may have dates with years of two digits, or other values",
+            ),
+        ),
+        (
+            {"a": ["2024-12-31"], "b": ["31.12.24"]},
+            (
+                "a is written in the standard way, b is not; only one can be read",
+                "b may have dates with years of two digits, or other values",
+            ),
+        ),
+        (
+            {"a": ["31.12.2024"], "s": ["2024/12/31"], "nr": ["20241231"]},
+            ("a, s are written in different formats; only one can be read", "nr may have dates or numbers"),
+        ),
+        (
+            {"a": ["01.02.2024"], "nr": ["20241231"]},
+            ("no value of a shows which number is the day", "nr may have dates"),
+        ),
+        (
+            {"v": ["1.12.24"], "nr": ["20241231"], "w": ["1.12.24"], "m": ["20241230"]},
+            ("v, w may have dates with years of two digits, or other values", "nr, m may have dates or numbers"),
+        ),
+    ],
+)
+def test_every_reason_for_the_question_about_dates_is_given(columns: dict, reasons: tuple):
+    _, (question, *_) = detect_time_formats(columns, is_american=False)
+    assert [reason for reason in reasons if reason not in question.reason] == []
+
+
 def test_numbers_that_may_be_dates_do_not_replace_dates_in_the_standard_way():
     options, (question,) = detect_time_formats({"id": ["20241231"], "day": ["2024-12-31"]}, is_american=False)
     assert (options, question.candidates[0]) == ({}, None)
@@ -361,11 +397,34 @@ def test_numbers_that_may_be_dates_do_not_replace_dates_in_the_standard_way():
     [
         *[(name, 1970) for name in ("Angebotsdatum", "gebucht_am", "Ergebnisdatum")],
         *[(name, 1930) for name in ("Geburtsdatum", "GebDat", "geb_datum", "birth_date", "DOB", "date_naissance")],
+        *[(name, 1930) for name in ("geb.", "geb", "geboren", "geboren_am", "geburt", "birthdt", "kunde_geb_am")],
+        ("mail_geburtsdatum", 1930),
+        ("kind_of_a_date_of_birthplace", 1970),
     ],
 )
 def test_last_century_is_proposed_first_for_births(name: str, first: int):
     _, (_, century) = detect_time_formats({name: ["31.12.26"]}, is_american=False)
     assert century.candidates[0] == first
+
+
+@pytest.mark.parametrize("name", ["geb.", "geb", "geboren", "geboren_am", "geburt", "birthdt"])
+def test_dates_of_birth_are_likely_personal(name: str):
+    assert "a date of birth" in personal_reason(name, ())
+
+
+@pytest.mark.parametrize("name", ["voltage", "percentage", "stage", "kandidat", "candidate", "hashtag", "mandat"])
+def test_name_with_the_letters_of_a_date_in_another_word_is_none_of_dates(name: str):
+    options, (question,) = detect_time_formats({name: ["20241231"]}, is_american=False)
+    assert (options, question.candidates) == ({}, (None, "%Y%m%d"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["day", "order_date", "orderDate", "paydate", "Buchungstag", "Lieferdatum", "datumvon", "date2", "geboren_am"],
+)
+def test_name_of_dates_makes_dates_of_eight_digits(name: str):
+    options, (question,) = detect_time_formats({name: ["20241231"]}, is_american=False)
+    assert (options, question.candidates) == ({"date_format": "%Y%m%d"}, ("%Y%m%d", None))
 
 
 @pytest.mark.parametrize(
