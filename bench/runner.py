@@ -86,7 +86,7 @@ class Bound:
         processor: Mapping[str, list[float]],
         wrong: Collection[str] = (),
     ) -> dict[str, Any]:
-        """Return the measured value and if the bound is met; ``wrong`` are the sides with a wrong result.
+        """Return the measured value and whether the bound is met; ``wrong`` are the sides with a wrong result.
 
         The value is None without times, or if those of the divisor are 0.
         """
@@ -108,7 +108,7 @@ class Bound:
         if not self.sides <= set(times):
             return None
         divisor = self.statistic(times[self.divisor]) if self.divisor else 1
-        return significant(self.statistic(times[self.side]) / divisor) if divisor else None
+        return round_significant(self.statistic(times[self.side]) / divisor) if divisor else None
 
 
 @dataclass(frozen=True)
@@ -210,9 +210,8 @@ class Run:
         document = {name: getattr(self.options, name) for name in self.measure.sizes} | facts
         if self.costs or self.wrong:
             names = ("seconds", "processor_seconds")
-            times = [
-                {side: [significant(cost[n]) for cost in costs] for side, costs in self.costs.items()} for n in (0, 1)
-            ]
+            rounded = {side: [(*map(round_significant, cost),) for cost in costs] for side, costs in self.costs.items()}
+            times = [{side: [cost[n] for cost in costs] for side, costs in rounded.items()} for n in (0, 1)]
             document |= dict(zip(names, times, strict=True)) | ({"wrong": self.wrong} if self.wrong else {})
             bounds = [bound for bound in self.bounds if bound.sides <= {*self.costs, *self.wrong}]
             document["bounds"] = {bound.name: bound.result(*times, self.wrong) for bound in bounds}
@@ -309,7 +308,7 @@ def summary(document: dict[str, Any]) -> str:
     return f"{aligned(sides)}\n\n{aligned(bounds)}"
 
 
-def significant(value: float) -> float:
+def round_significant(value: float) -> float:
     """Return the value with four significant digits, as results have it."""
     return float(f"{value:.4g}")
 

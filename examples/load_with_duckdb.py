@@ -1,7 +1,7 @@
 """Load deliveries into a DuckDB file by rendered SQL. Needs the package duckdb only, nothing of this product.
 
 ``manage.py render_sql --dialect duckdb --out sql`` writes the statements of the warehouse. Each delivery, a CSV file
-with a header and the time of its load, is then one load run::
+with a header and the time of its load, is then one load run of a dataset with a history::
 
     python examples/load_with_duckdb.py sql/duckdb airports.duckdb rawcore.rc_air_airport \
         2020-12-05=20201205.csv 2021-09-26=20210926.csv
@@ -20,8 +20,11 @@ import duckdb
 def main(folder: Path, database: Path, dataset: str, deliveries: list[str]) -> None:
     """Load the deliveries, in order, and print the rows and versions after each."""
     manifest = json.loads((folder / "manifest.json").read_text())
-    (load,) = [entry for entry in manifest["loads"] if entry["dataset"] == dataset]
-    (raw,) = [name for name in load["reads"] if name.startswith("raw.")]
+    loads = {entry["dataset"]: entry for entry in manifest["loads"]}
+    if dataset not in loads:
+        sys.exit(f"{folder} has no load of {dataset}; it has {', '.join(loads)}")
+    load = loads[dataset]
+    raw = next(name for name in load["reads"] if name.startswith("raw."))
     is_new = not database.exists()
     connection = duckdb.connect(str(database))
     connection.execute("SET TimeZone = 'UTC'")
@@ -32,11 +35,12 @@ def main(folder: Path, database: Path, dataset: str, deliveries: list[str]) -> N
     print(f"{'run':>12}{'rows':>10}{'versions':>10}{'open':>10}")
     for delivery in deliveries:
         time, _, file = delivery.partition("=")
-        at, run = datetime.fromisoformat(time).replace(tzinfo=UTC), Path(file).stem
-        deliver(connection, raw, Path(file), run, at)
+        at, run = datetime.fromisoformat(time), Path(file).stem
+        at = at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
         text = (folder / load["file"]).read_text()
         text = text.replace("{{ load_run_id }}", run).replace("{{ load_timestamp }}", f"{at:%Y-%m-%d %H:%M:%S.%f}")
         connection.execute("BEGIN")
+        deliver(connection, raw, Path(file), run, at)
         for statement in statements(text):
             connection.execute(statement)
         connection.execute("COMMIT")

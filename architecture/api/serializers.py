@@ -28,7 +28,7 @@ from metadata.domain.scope import Scope
 
 
 class ReportScopeSerializer(ScopeFieldsSerializer):
-    """Scope of a report."""
+    """Scope of a report, which also keeps the datasets that a selected one reads."""
 
     without_blocked = serializers.BooleanField(
         required=False,

@@ -61,9 +61,9 @@ class LoadScopeSerializer(ScopeFieldsSerializer, StrictSerializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if attrs["exclude"] and attrs["kind"] != SELECTION:
-            raise serializers.ValidationError({"exclude": ["Goes with a selection."]})
+            raise serializers.ValidationError({"exclude": ["Only a selection leaves out datasets."]})
         if (attrs["kind"] == ALL) == bool(attrs["name"]):
-            message = "All datasets have no name." if attrs["name"] else f"Say which {attrs['kind']}."
+            message = "Leave the name empty for all datasets." if attrs["name"] else f"Name the {attrs['kind']}."
             raise serializers.ValidationError({"name": [message]})
         return attrs
 

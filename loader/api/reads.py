@@ -259,9 +259,9 @@ def preferred_format(request: Request, formats: Mapping[str, str]) -> str:
 def must_have_rows(read: ReadRequest) -> None:
     """Raise Refusal READ_UNFINISHED or NO_ROWS for a read without an answer."""
     if not read.is_finished:
-        raise Refusal("READ_UNFINISHED", "the read is not finished", hint="check the status, then try again")
+        raise Refusal("READ_UNFINISHED", "the read is not finished", hint="Check the status, then try again.")
     if read.status == ReadRequest.Status.FAILED:
         failed = Refusal.from_json(read.error or {"code": "UNEXPECTED", "message": "the read failed"})
-        raise Refusal("NO_ROWS", f"the read failed: {failed.one_line()}", hint="Run the query again.")
+        raise Refusal("NO_ROWS", f"the read failed: {failed.one_line()}", hint="Request the read again.")
     if read.answer is None:
-        raise Refusal("NO_ROWS", "the rows are not stored any more", hint="Run the query again.")
+        raise Refusal("NO_ROWS", "the rows are not stored any more", hint="Request the read again.")

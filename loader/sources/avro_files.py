@@ -17,9 +17,8 @@ from fastavro import _read as fastavro_read
 
 from loader.domain.sources.sampling import Value
 from loader.readers.records.avro_schemas import AvroSchema, kind_of, logical_of
-from loader.readers.records.content import too_large
 from loader.sources.limits import LARGEST_READ
-from loader.sources.text_files import ROWS, unreadable
+from loader.sources.text_files import ROWS, too_large_for_pages, unreadable
 from loader.sources.typed_files import FAR, UNDECODED, Described, TypedRows, decimal_type, text_of_typed
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType
@@ -69,7 +68,7 @@ class _Far(str):
 
 
 class _LargeBlock(Exception):
-    """Error for a block of more than LARGEST_READ unpacked bytes."""
+    """Error for a block of more than LARGEST_READ bytes, packed or unpacked."""
 
 
 def read_avro(path: Path, rows: int = ROWS) -> TypedRows:
@@ -83,7 +82,7 @@ def read_avro(path: Path, rows: int = ROWS) -> TypedRows:
             schema = AvroSchema.of(reader.metadata["avro.schema"], path.name)
             records: list[Any] = list(islice(reader, rows + 1))
     except _LargeBlock:
-        raise too_large(path.name, f"a block of it is more than {LARGEST_READ >> 20} MB", LARGEST_READ) from None
+        raise too_large_for_pages(path, LARGEST_READ) from None
     except _ERRORS as error:
         raise unreadable(path, error) from error
     columns = [_described(schema, part, records[:rows]) for part in schema.fields]
@@ -164,10 +163,17 @@ def _block_reader(new_decompressor: Callable[[], Any]) -> Callable[[Any], BytesI
     """Return the reader of the blocks of a compression of Python's library."""
 
     def read(stored: Any) -> BytesIO:
-        packed = stored.read(_length(stored))
-        return _bounded(new_decompressor().decompress(packed, LARGEST_READ + 1))
+        return _bounded(new_decompressor().decompress(_block(stored), LARGEST_READ + 1))
 
     return read
+
+
+def _block(stored: Any) -> bytes:
+    """Return the stored bytes of a block."""
+    size = _length(stored)
+    if size > LARGEST_READ:
+        raise _LargeBlock
+    return bytes(stored.read(size))
 
 
 def _bounded(content: bytes) -> BytesIO:
@@ -177,7 +183,7 @@ def _bounded(content: bytes) -> BytesIO:
 
 
 def _snappy(stored: Any) -> BytesIO:
-    content = stored.read(_length(stored))
+    content = _block(stored)
     packed, checksum = content[:-4], content[-4:]
     size = _length(BytesIO(packed), is_signed=False)
     if size > LARGEST_READ:
@@ -189,7 +195,7 @@ def _snappy(stored: Any) -> BytesIO:
 
 
 def _zstandard(stored: Any) -> BytesIO:
-    packed = BytesIO(stored.read(_length(stored)))
+    packed = BytesIO(_block(stored))
     return _bounded(pa.CompressedInputStream(packed, "zstd").read(LARGEST_READ + 1))
 
 
@@ -210,6 +216,7 @@ def _ended() -> bytes:
 
 fastavro_read.BLOCK_READERS.update(
     {
+        "null": lambda stored: BytesIO(_block(stored)),
         # The negative size of a window is that of a stream without a header.
         "deflate": _block_reader(lambda: zlib.decompressobj(-15)),
         "bzip2": _block_reader(bz2.BZ2Decompressor),

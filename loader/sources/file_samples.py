@@ -31,6 +31,7 @@ from loader.sources.text_files import (
     read_csv,
     read_fixed_width,
     read_json_lines,
+    too_large_for_pages,
 )
 from metadata.domain import types as data_types
 from metadata.domain.sources.formats import AVRO, CSV, FIXED, JSON, ORC, PARQUET, XML
@@ -150,7 +151,7 @@ def _record_reader(name: str) -> _Reader:
 
     def read(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
         reading = ReadingOptions.of(name, options or {})
-        with path.open("rb") as stored, _limited(path):
+        with path.open("rb") as stored, _page_limit(path):
             records = list(islice(READERS[name](stored, path.name, reading, (), LARGEST_READ), rows + 1))
         for record in records:
             record.check((), reading.ignored)
@@ -174,27 +175,20 @@ def _record_reader(name: str) -> _Reader:
 
 
 @contextmanager
-def _limited(path: Path) -> Iterator[None]:
+def _page_limit(path: Path) -> Iterator[None]:
     """Convert the refusal of more than LARGEST_READ bytes, which names the limit of a load, into that of a page."""
     try:
         yield
     except Refusal as refusal:
         if refusal.code != "TOO_LARGE" or refusal.count != LARGEST_READ:
             raise
-        raise Refusal(
-            "TOO_LARGE",
-            f"{path.name}: reading its first rows takes more than {LARGEST_READ >> 20} MB, unpacked, the limit of "
-            "these pages for this format",
-            file=path.name,
-            count=LARGEST_READ,
-            hint="A load reads larger files. Describe the source in YAML, or by a smaller file of the same kind.",
-        ) from None
+        raise too_large_for_pages(path, LARGEST_READ) from None
 
 
 def _without_records(path: Path, name: str, reading: ReadingOptions) -> Refusal:
     """Return the refusal of a file without records. Raise Refusal NO_SUCH_PATH for a row element in another case."""
     if name == XML and reading.row_tag:
-        with path.open("rb") as stored, _limited(path):
+        with path.open("rb") as stored, _page_limit(path):
             problem = without_rows(stored, path.name, reading.row_tag, LARGEST_READ)
         if problem:
             return Refusal("NO_SUCH_PATH", problem, file=path.name, hint=ROW_TAG_HINT)
@@ -205,8 +199,7 @@ def _typed_reader(name: str) -> _Reader:
     """Return the reader of a format whose files have their own types."""
 
     def read(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-        with _limited(path):
-            typed_rows = _read_typed(name, path, rows)
+        typed_rows = _read_typed(name, path, rows)
         _check_width(path, [column[0] for column in typed_rows.columns])
         columns = [_column_of_type(*column) for column in typed_rows.columns]
         return sampled(columns, typed_rows.values, whole=typed_rows.whole, typed=True, where=path.name)

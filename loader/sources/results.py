@@ -102,7 +102,7 @@ _SAMPLES = 3
 
 
 def joined_files_notes(values: list[list[Value]]) -> tuple[str, ...]:
-    """Return the note about rows of lines that begin with a byte order mark; nothing without such a row."""
+    """Return the note about rows that begin with a byte order mark; nothing without such a row."""
     marks = sum((value or "").startswith(BYTE_ORDER_MARK) for value in values[0]) if values else 0
     return (joined_files_warning(counted(marks, "row")),) if marks else ()
 

@@ -158,6 +158,18 @@ def unreadable(path: Path, error: Exception) -> Refusal:
     return content.unreadable(path.name, getattr(error, "strerror", None) or str(error))
 
 
+def too_large_for_pages(path: Path, limit: int) -> Refusal:
+    """Return the refusal of a file whose first rows take more than ``limit`` bytes, unpacked."""
+    return Refusal(
+        "TOO_LARGE",
+        f"{path.name}: reading its first rows takes more than {limit >> 20} MB, unpacked, the limit of these pages "
+        "for this format",
+        file=path.name,
+        count=limit,
+        hint="A load reads larger files. Describe the source in YAML, or by a smaller file of the same kind.",
+    )
+
+
 def nulls_of(options: dict[str, Any], *, empty_is_null: bool) -> frozenset[str]:
     """Return the texts that mean NULL."""
     empty = [""] if options.get("empty_is_null", empty_is_null) else []

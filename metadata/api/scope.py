@@ -25,5 +25,5 @@ class ScopeFieldsSerializer(serializers.Serializer):
         required=False,
         default="",
         max_length=MAX_WORDS,
-        help_text="Words of datasets that a selection leaves out; a report keeps those that a selected dataset reads.",
+        help_text="Words of datasets that a selection leaves out.",
     )

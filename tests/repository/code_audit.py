@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elevata.core.installation import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("elevata", "metadata", "architecture", "loader")
 SECONDS = 900
 
 
@@ -58,7 +59,7 @@ def exceptions(pyproject: str) -> dict[str, dict[str, str]]:
 
 def ask_bandit(excepted: Mapping[str, str], run: Run = run) -> AuditResult:
     """Return bandit's findings of medium severity and above; exceptions are named ``path:test``."""
-    output = run(["bandit", "--quiet", "--recursive", *ROOMS, "--severity-level", "medium", "--format", "json"])
+    output = run(["bandit", "--quiet", "--recursive", *PACKAGES, "--severity-level", "medium", "--format", "json"])
     document = _document(output)
     if document is None:
         return AuditResult([f"bandit did not work: {_last_line(output.err)}"])

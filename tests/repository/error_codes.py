@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from elevata.core.installation import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("elevata", "metadata", "architecture", "loader")
 BASE = "ProductError"
 
 _CODE = re.compile(r"[A-Z][A-Z0-9_]+|[a-z][a-z0-9_]+")

@@ -8,7 +8,8 @@ import tokenize
 import pytest
 
 from elevata.bootstrap.places import ROOT
-from tests.repository.test_vocabulary import PRODUCT, modules, tree_of
+from elevata.core.installation import PACKAGES
+from tests.repository.test_vocabulary import modules, tree_of
 
 # A longer module with a second subject must be split. Headings within a class group the methods of one subject.
 MAX_LINES_WITH_HEADINGS = 150
@@ -58,12 +59,12 @@ def late_loggers(source: str) -> list[int]:
 
 
 def test_long_modules_have_no_heading_of_a_second_subject():
-    report = {str(path.relative_to(ROOT)): second_headings(path.read_text()) for path in modules(*PRODUCT)}
+    report = {str(path.relative_to(ROOT)): second_headings(path.read_text()) for path in modules(*PACKAGES)}
     assert {path: lines for path, lines in report.items() if lines and path not in EXEMPT} == {}
 
 
 def test_loggers_are_assigned_above_definitions():
-    report = {str(path.relative_to(ROOT)): late_loggers(path.read_text()) for path in modules(*PRODUCT)}
+    report = {str(path.relative_to(ROOT)): late_loggers(path.read_text()) for path in modules(*PACKAGES)}
     assert {path: lines for path, lines in report.items() if lines} == {}
 
 

@@ -9,6 +9,7 @@ import pytest
 from grimp import ImportGraph, build_graph
 
 from elevata.bootstrap.places import ROOT
+from elevata.core.installation import PACKAGES
 from tests.repository.rooms import RoomContract, room_of
 
 OURS = {"root_packages": ["metadata", "loader"]}
@@ -22,7 +23,7 @@ def test_every_room_follows_its_import_contract():
 
 
 def test_modules_have_no_import_cycles():
-    imports = build_graph("elevata", "metadata", "architecture", "loader")
+    imports = build_graph(*PACKAGES)
     TopologicalSorter({name: imports.find_modules_directly_imported_by(name) for name in imports.modules}).prepare()
 
 

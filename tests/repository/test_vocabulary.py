@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from elevata.bootstrap.places import ROOT
+from elevata.core.installation import PACKAGES
 
-FOLDERS = ("elevata", "metadata", "architecture", "loader", "bench", "tests")
+FOLDERS = (*PACKAGES, "bench", "tests")
 QUESTION = re.compile(r"(what|whether|how|who|whose|whom|which|where|when|why)\b", re.IGNORECASE)
 # Participles and stray verbs describe an event, not a thing.
 BANNED_MODULES = {
     *("described", "found", "gone", "hashed", "holding", "kept", "looked", "making", "noted", "noting"),
     *("parsed", "shown", "telling", "touched", "undone", "looks", "followed", "rehearsed", "drifting"),
 }
-PRODUCT = ("elevata", "metadata", "architecture", "loader")
 
 
 def modules(*folders: str) -> Iterator[Path]:
@@ -52,7 +52,7 @@ def test_questions_finds_docstrings_of_modules_and_methods():
 
 
 def test_modules_are_named_by_nouns():
-    named = [path for path in modules(*PRODUCT, "tests") if path.stem.removeprefix("test_") in BANNED_MODULES]
+    named = [path for path in modules(*PACKAGES, "tests") if path.stem.removeprefix("test_") in BANNED_MODULES]
     assert [str(path.relative_to(ROOT)) for path in named] == []
 
 
@@ -104,7 +104,7 @@ def test_templates_use_the_settled_terms():
 def test_messages_use_the_settled_terms():
     findings = [
         (f"{path.relative_to(ROOT)}:{line}", banned(text))
-        for path in modules(*PRODUCT)
+        for path in modules(*PACKAGES)
         if banned(CONTINUED.sub("", path.read_text()))
         for line, text in strings(path)
         if banned(text)
@@ -115,7 +115,7 @@ def test_messages_use_the_settled_terms():
 def test_code_uses_the_settled_names():
     findings = [
         (str(path.relative_to(ROOT)), match[0])
-        for path in modules(*PRODUCT)
+        for path in modules(*PACKAGES)
         for match in BANNED_NAMES.finditer(path.read_text())
     ]
     assert findings == []
@@ -145,7 +145,7 @@ PRIVATE_WORDS = re.compile(
 
 def worded_modules() -> Iterator[Path]:
     """Yield the modules whose docstrings and comments must use the settled terms."""
-    yield from modules(*PRODUCT, "bench")
+    yield from modules(*PACKAGES, "bench")
 
 
 def fragments(source: str) -> list[str]:

@@ -12,11 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from elevata.core.installation import version
+from elevata.core.installation import PACKAGES, version
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).resolve().parent
-PACKAGES = ("elevata", "metadata", "architecture", "loader")
 # Key that seals the change log of these databases only.
 AUDIT_KEY = "only-for-databases-of-the-upgrade-test"
 PASSWORD = "only-for-the-upgrade-test"

@@ -31,7 +31,7 @@ class Command(ProductCommand):
         from loader.services.plain_sql import read_files, render_sql, write_files
 
         if options["report"] and options["exclude"]:
-            raise CommandExit(INVALID, "--report and --exclude exclude each other: a report has its datasets", "usage")
+            raise CommandExit(INVALID, "--exclude does not go with --report, which writes all datasets", "usage")
         report = report_named(options["report"]) if options["report"] else None
         files, folder = render_sql(dialect, scope_of_options(options), report), out / dialect
         different = differences(files, read_files(folder))

@@ -129,7 +129,7 @@ class Intake:
             raise IntakeProblem(field, f"must be whole days, because column {name!r} is {type_}")
 
     def check_reader(self, policy: HistoryPolicy) -> None:
-        """Raise IntakeProblem if a reader with this policy takes rows that are not read for deleted ones."""
+        """Raise IntakeProblem if a reader's policy does not go with reading changed rows only."""
         if self.watermark:
             check_takes_changes(policy)
 
@@ -184,9 +184,9 @@ def possible_detections(format_name: str) -> tuple[str, ...]:
 
 
 def check_takes_changes(policy: HistoryPolicy) -> None:
-    """Raise IntakeProblem for a policy that takes all rows for deleted but those that changed."""
+    """Raise IntakeProblem for a policy that needs all rows, or would add rows that are read again."""
     if policy.input not in INPUTS:
-        effect = "add rows at the mark twice" if policy.input == APPEND else "take all others for deleted"
+        effect = "add rows that are read again" if policy.input == APPEND else "take all others for deleted"
         raise IntakeProblem(
             "watermark",
             f"needs history input {', '.join(INPUTS)}: a load reads changed rows only, and {policy.input} would "

@@ -13,8 +13,8 @@ from elevata.accounts.models import PersonalToken
 from elevata.audit.models import Versioned
 from elevata.audit.services.row_seals import sealed_models
 from elevata.bootstrap.places import ROOT
+from elevata.core.installation import PACKAGES
 
-PACKAGES = ("metadata", "architecture", "loader", "elevata")
 WRITES = {"update", "delete", "create", "bulk_create", "bulk_update", "get_or_create", "update_or_create"}
 ROWWISE = {"save", "delete"}
 # Logged models: versioned ones, users, their tokens, and policies.

@@ -4,11 +4,11 @@ import ast
 from collections.abc import Iterator
 
 from elevata.bootstrap.places import ROOT
+from elevata.core.installation import PACKAGES
 from elevata.jobs.models import Job
 
 FIELDS = {field.name for field in Job._meta.get_fields()} | {"requested_by_id"}
 EXTENDING = {model.__name__ for model in Job.__subclasses__()}
-PRODUCT = ("elevata", "metadata", "architecture", "loader")
 
 
 def updates(source: str) -> Iterator[tuple[int, list[str]]]:
@@ -22,7 +22,7 @@ def updates(source: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def test_no_service_updates_a_job_through_a_model_that_extends_it():
-    files = [path for folder in PRODUCT for path in (ROOT / folder).rglob("*.py")]
+    files = [path for folder in PACKAGES for path in (ROOT / folder).rglob("*.py")]
     report = {str(path.relative_to(ROOT)): list(updates(path.read_text())) for path in files}
     assert {path: lines for path, lines in report.items() if lines} == {}
 

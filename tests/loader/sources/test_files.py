@@ -333,7 +333,7 @@ def test_text_of_avro_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Pat
     assert sample.values == (("1", "2"), ("a", None))
 
 
-@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
 def test_blocks_of_avro_are_unpacked_up_to_the_limit_of_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str
 ):

@@ -66,7 +66,7 @@ def test_lost_worker_creates_no_report(keys, editor, runner, monkeypatch):
 def test_a_command_observes_in_its_own_process_where_no_worker_is_alive(keys, make_runner, monkeypatch, script):
     monkeypatch.setattr(waiting, "Runner", lambda holder: make_runner(holder))
     refresh = refresh_now(environment=current_environment(), keys=keys)
-    assert refresh.asked == set(keys)
+    assert refresh.keys == set(keys)
     assert len(script.seen("observe")) == 1
 
 

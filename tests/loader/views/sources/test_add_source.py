@@ -265,7 +265,7 @@ def test_table_of_a_database_is_read_from_a_watermark_on_if_it_is_chosen(editor:
 def test_rows_that_are_appended_are_not_read_from_a_watermark_on(editor: Client, shop: System):
     answer = choose_load_type(editor, orders_of_a_database(editor), input="append", watermark="changed_at")
     assert answer.status_code == 422
-    assert "append would add rows at the mark twice" in words(html_of(answer))
+    assert "append would add rows that are read again" in words(html_of(answer))
 
 
 def test_files_are_not_offered_a_watermark(editor: Client, shop: System):
