@@ -13,7 +13,7 @@ from loader.domain.extras import packages_of
 from loader.domain.sources.file_detection.column_types import column_type
 from loader.domain.sources.file_detection.detect import detect_csv, value_questions
 from loader.domain.sources.file_detection.model import Question
-from loader.domain.sources.file_detection.sentences import reading_sentences
+from loader.domain.sources.file_detection.sentences import notes_of_names, reading_sentences
 from loader.domain.sources.folders import shared_columns, values_in
 from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
@@ -23,7 +23,7 @@ from loader.readers.records.xml_documents import ROW_TAG_HINT, without_rows
 from loader.sources.file_bytes import sample_bytes
 from loader.sources.files import files_at
 from loader.sources.limits import LARGEST_READ, MAX_COLUMNS
-from loader.sources.results import Sample, joined_files_notes, sampled
+from loader.sources.results import Sample, sampled
 from loader.sources.text_files import (
     ROWS,
     empty,
@@ -121,12 +121,10 @@ def _declared_csv(path: Path, options: dict[str, Any], rows: int) -> Sample:
     names, records, whole = read_csv(path, options, rows)
     _check_width(path, names)
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in names]
-    notes = []
-    if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
-        notes.append("The file has one column only, and its name has a sign in it that may be the delimiter.")
-    notes += joined_files_notes(values)
-    columns = _columns_of_texts(names, values, options)
-    return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=options)
+    columns, notes = _columns_of_texts(names, values, options), notes_of_names(names)
+    return sampled(
+        columns, values, whole=whole, typed=False, where=path.name, of_lines=True, notes=notes, options=options
+    )
 
 
 def _json_lines(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
@@ -148,8 +146,7 @@ def _fixed_width(path: Path, options: dict[str, Any] | None, rows: int) -> Sampl
         [None if record[place] in nulls else record[place] for record in records] for place, _ in enumerate(names)
     ]
     columns = _columns_of_texts(names, values, options or {})
-    notes = joined_files_notes(values)
-    return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=options)
+    return sampled(columns, values, whole=whole, typed=False, where=path.name, of_lines=True, options=options)
 
 
 def _record_reader(name: str) -> _Reader:

@@ -96,7 +96,7 @@ class Detected:
     """Way in which a file is read, with the options that differ from the defaults.
 
     ``pattern`` is the pattern of the names of such files if the name has a date, ``short_name`` the name without it.
-    ``unread_dates`` are columns of dates in a format that is not read.
+    ``notes`` are warnings about names and values, ``unread_dates`` columns of dates in a format that is not read.
     """
 
     file: str
@@ -107,10 +107,12 @@ class Detected:
     pattern: str = ""
     short_name: str = ""
     unread_dates: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        return notes_of(self.unread_dates)
+    def all_notes(self) -> tuple[str, ...]:
+        """Return the notes, and the one about columns of unread dates."""
+        return (*self.notes, *notes_of(self.unread_dates))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -119,5 +121,5 @@ class Detected:
             "options": dict(self.options),
             "columns": [column.as_json() for column in self.columns],
             "questions": [question.as_json() for question in self.questions],
-            "notes": list(self.notes),
+            "notes": list(self.all_notes),
         }
