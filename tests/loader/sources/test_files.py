@@ -133,7 +133,7 @@ def test_byte_order_mark_is_noted_in_formats_of_lines_only(
     assert any("byte order mark" in note for note in notes) == is_noted
 
 
-@pytest.mark.parametrize("content", ["id,name\na,5 \x80\n\ufeffb,y\n", "id:name|x\n\x80\n", "id,name\na,x\n"])
+@pytest.mark.parametrize("content", ["id,name\na,5 \x80\n\ufeffb,y\n", '"id,name"\n"\x80"\n"y"\n', "id,name\na,x\n"])
 def test_detection_has_the_notes_of_the_sample(tmp_path: Path, content: str):
     _, *notes = sampled(tmp_path / "a.csv", content, options=None).notes
     assert list(detect_file(tmp_path / "a.csv", roots(tmp_path)).notes) == notes
