@@ -88,7 +88,7 @@ def value_questions(
     words, of_words = detect_truth_words(values)
     every = (*questions, *asked, *of_words)
     options = numbers | times | words
-    return options, tuple(of_values(question, values) for question in every), unread_dates(values)
+    return options, tuple(of_values(question, values, options) for question in every), unread_dates(values)
 
 
 def target_names(names: Sequence[str], table: str = "") -> list[str]:

@@ -525,16 +525,65 @@ def test_separators_of_values_that_may_be_codes_count_if_no_number_has_any():
 @pytest.mark.parametrize(
     ("values", "option", "examples"),
     [
-        (["a", "12,50-", "15,00"], "negative_numbers", ("12,50- is -12,50", "12,50- is a text")),
+        (["a", "12,50-", "15,00"], "negative_numbers", ("12,50- is -12.50", "12,50- is a text")),
+        (["1 to 5-", "1.234,50-", "17,00"], "negative_numbers", ("1.234,50- is -1234.50", "1.234,50- is a text")),
         (["(100)", "(200)"], "negative_numbers", ("(100) is a text", "(100) is -100")),
-        (["(1.250)", "3.125-"], "negative_numbers", ("(1.250) is -1.250", "3.125- is -3.125", "(1.250) is a text")),
+        (["(1.250)", "3.125-"], "negative_numbers", ("(1.250) is -1250", "3.125- is -3125", "(1.250) is a text")),
         (["1.234-", "2.345-"], "decimal_separator", ("1.234- is -1234", "1.234- is -1.234")),
     ],
 )
 def test_negative_numbers_are_examples(values: list[str], option: str, examples: tuple):
-    _, questions = detect_numbers({"saldo": values[-2:]}, ";")
+    options, questions = detect_numbers({"saldo": values[-2:]}, ";")
     question = next(question for question in questions if question.option == option)
-    assert of_values(question, {"saldo": values}).examples == examples
+    assert of_values(question, {"saldo": values}, options).examples == examples
+
+
+@pytest.mark.parametrize(
+    ("columns", "option", "examples"),
+    [
+        ({"d": ["31.12.24"], "n": ["1.234"]}, "decimal_separator", ("1.234 is 1234", "1.234 is 1.234")),
+        ({"c": ["€ 2,50"], "a": ["3.5"], "b": ["2,50"]}, "decimal_separator", ("3.5 is 3.5", "3.5 is a text")),
+        ({"d": ["31.12.24"], "n": ["1.234"]}, "thousands_separator", ("1.234 is 1234", "")),
+        (
+            {"a": ["1'234,5"], "b": ["1\u00a0234,5"]},
+            "thousands_separator",
+            ("1'234,5 is 1234.5", "1\u00a0234,5 is 1234.5"),
+        ),
+    ],
+)
+def test_examples_of_separators_are_numbers_as_a_load_reads_them(columns: dict, option: str, examples: tuple):
+    _, questions, _ = value_questions(columns, ";")
+    assert next(question.examples for question in questions if question.option == option) == examples
+
+
+@pytest.mark.parametrize(
+    ("columns", "examples"),
+    [
+        (
+            {"a": ["31.12.2024"] * 3_000, "b": ["n/a", "31.12.24"]},
+            {
+                "%d.%m.%Y": "31.12.2024 is 31 December 2024",
+                None: "31.12.24 is a text",
+                "%d.%m.%y": "31.12.24 is 31 December 2024",
+            },
+        ),
+        (
+            {"a": ["2024-12-31"], "b": ["31.12.2024"]},
+            {None: "31.12.2024 is a text", "%d.%m.%Y": "31.12.2024 is 31 December 2024"},
+        ),
+        (
+            {"a": ["31.12.2024"], "nr": ["20241231"]},
+            {
+                "%d.%m.%Y": "31.12.2024 is 31 December 2024",
+                None: "20241231 is a number",
+                "%Y%m%d": "20241231 is 31 December 2024",
+            },
+        ),
+    ],
+)
+def test_each_format_of_dates_has_an_example_that_it_reads(columns: dict, examples: dict):
+    _, (question, *_), _ = value_questions(columns, ";")
+    assert dict(zip(question.candidates, question.examples, strict=True)) == examples
 
 
 @pytest.mark.parametrize(
