@@ -62,7 +62,9 @@ class FileDetectionSerializer(serializers.Serializer):
     columns = DetectedColumnSerializer(many=True, required=False)
     questions = QuestionSerializer(many=True, required=False)
     notes = serializers.ListField(
-        child=serializers.CharField(), required=False, help_text="Sentences about columns that stay texts."
+        child=serializers.CharField(),
+        required=False,
+        help_text="Sentences about columns that stay texts, wrong characters and other doubts.",
     )
     error = RefusalSerializer(required=False)
 

@@ -78,7 +78,7 @@ class SourceDraft:
             for field, value in (row.form.initial if row.form is not None else {}).items():
                 if row.form is not None and value not in (None, "", False):
                     data[row.form.add_prefix(field)] = "on" if value is True else str(value)
-        facts = {"extent": result.extent, "notes": list(result.notes)}
+        facts = {"extent": result.extent, "notes": list(result.all_notes)}
         place = replace(place, options=result.options)
         return cls(system, data, QueryDict(), place, lines, facts)
 

@@ -121,6 +121,7 @@ def _of_other_format(path: Path, format_name: str, roots: Roots, shown: str) -> 
         pattern,
         short_name,
         sample.unread_dates,
+        sample.notes,
     )
 
 

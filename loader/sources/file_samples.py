@@ -12,8 +12,8 @@ from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
 from loader.domain.sources.file_detection.column_types import column_type
 from loader.domain.sources.file_detection.detect import detect_csv, value_questions
-from loader.domain.sources.file_detection.model import Detected, Question
-from loader.domain.sources.file_detection.sentences import reading_sentences
+from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.sentences import notes_of_names, reading_sentences
 from loader.domain.sources.folders import shared_columns, values_in
 from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
@@ -23,7 +23,7 @@ from loader.readers.records.xml_documents import ROW_TAG_HINT, without_rows
 from loader.sources.file_bytes import sample_bytes
 from loader.sources.files import files_at
 from loader.sources.limits import LARGEST_READ, MAX_COLUMNS
-from loader.sources.results import Sample, joined_files_notes, sampled
+from loader.sources.results import Sample, sampled
 from loader.sources.text_files import (
     ROWS,
     empty,
@@ -107,20 +107,24 @@ def _check_options(format_name: str, options: dict[str, Any]) -> None:
 
 
 def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-    detected = detect_csv(sample_bytes(path, path.name)) if options is None else Detected(path.name, CSV, options)
+    if options is not None:
+        return _declared_csv(path, options, rows)
+    detected = detect_csv(sample_bytes(path, path.name))
     # A quote inside of a value is refused until a user declares it.
-    left_out = _DECLARED_BY_USERS if options is None else frozenset()
-    csv_options = {name: value for name, value in detected.options.items() if name not in left_out}
-    names, records, whole = read_csv(path, csv_options, rows)
+    options = {name: value for name, value in detected.options.items() if name not in _DECLARED_BY_USERS}
+    sample = _declared_csv(path, options, rows)
+    notes = (" ".join(reading_sentences(CSV, options)), *sample.notes)
+    return replace(sample, notes=notes, questions=detected.questions, unread_dates=detected.unread_dates)
+
+
+def _declared_csv(path: Path, options: dict[str, Any], rows: int) -> Sample:
+    names, records, whole = read_csv(path, options, rows)
     _check_width(path, names)
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in names]
-    notes = [] if options is not None else [" ".join(reading_sentences(CSV, csv_options))]
-    if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
-        notes.append("The file has one column only, and its name has a sign in it that may be the delimiter.")
-    notes += joined_files_notes(values)
-    columns = _columns_of_texts(names, values, csv_options)
-    sample = sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=csv_options)
-    return replace(sample, questions=detected.questions, unread_dates=detected.unread_dates)
+    columns, notes = _columns_of_texts(names, values, options), notes_of_names(names)
+    return sampled(
+        columns, values, whole=whole, typed=False, where=path.name, of_lines=True, notes=notes, options=options
+    )
 
 
 def _json_lines(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
@@ -142,8 +146,7 @@ def _fixed_width(path: Path, options: dict[str, Any] | None, rows: int) -> Sampl
         [None if record[place] in nulls else record[place] for record in records] for place, _ in enumerate(names)
     ]
     columns = _columns_of_texts(names, values, options or {})
-    notes = joined_files_notes(values)
-    return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=options)
+    return sampled(columns, values, whole=whole, typed=False, where=path.name, of_lines=True, options=options)
 
 
 def _record_reader(name: str) -> _Reader:

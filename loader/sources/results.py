@@ -6,10 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from elevata.core.words import counted
-from loader.domain.sources.encodings import c1_warning, has_c1_controls, joined_files_warning
-from loader.domain.sources.file_detection.model import Question
-from loader.domain.sources.repeated_headers import BYTE_ORDER_MARK
+from loader.domain.sources.encodings import notes_of_texts
+from loader.domain.sources.file_detection.model import Question, notes_of
 from loader.domain.sources.sampling import SampledColumn, Value, suggest_key
 from metadata.domain.sources.formats import label_of
 
@@ -97,14 +95,13 @@ class Sample:
     questions: tuple[Question, ...] = ()
     unread_dates: tuple[str, ...] = ()
 
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Return the notes, and the one about columns of unread dates."""
+        return (*self.notes, *notes_of(self.unread_dates))
+
 
 _SAMPLES = 3
-
-
-def joined_files_notes(values: list[list[Value]]) -> tuple[str, ...]:
-    """Return the note about rows that begin with a byte order mark; nothing without such a row."""
-    marks = sum((value or "").startswith(BYTE_ORDER_MARK) for value in values[0]) if values else 0
-    return (joined_files_warning(counted(marks, "row")),) if marks else ()
 
 
 def sampled(
@@ -114,16 +111,19 @@ def sampled(
     whole: bool,
     typed: bool,
     where: str,
+    of_lines: bool = False,
     key: tuple[str, ...] = (),
     key_evidence: str = "the table's primary key",
     notes: Sequence[str] = (),
     options: dict[str, Any] | None = None,
 ) -> Sample:
-    """Return the sample with counts per column and a key: ``key``, or else one that the data suggest."""
+    """Return the sample with counts per column and a key: ``key``, or else one that the data suggest.
+
+    ``of_lines``: the records are lines of a text.
+    """
     rows = len(values[0]) if values else 0
-    controls = 0 if typed else sum(any(map(has_c1_controls, filter(None, row))) for row in zip(*values, strict=True))
-    if controls:
-        notes = (*notes, c1_warning(counted(controls, "row")))
+    if not typed:
+        notes = (*notes, *notes_of_texts(values, of_lines=of_lines))
     places, evidence = suggest_key([column.name for column in columns], values)
     if key:
         places = tuple(place for name in key for place, column in enumerate(columns) if column.name == name)

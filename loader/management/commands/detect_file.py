@@ -55,7 +55,7 @@ class Command(ProductCommand):
         for column in result.columns:
             personal = f"  likely personal: {column.personal}" if column.personal else ""
             self.say(f"  {column.name} → {column.target_name}: {column.type}{personal}")
-        for note in result.notes:
+        for note in result.all_notes:
             self.say(f"  {note}")
         for question in asked_questions(result.questions):
             self.say(f"  {question.text} {as_sentence(question.reason)}")

@@ -1,6 +1,6 @@
 """Classification of places that are read for a sample: by all source datasets that read there, of any system."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -82,6 +82,11 @@ class ClassifiedPlace:
             message = "its columns cannot be read; names are masked, since values may have been taken for them"
             refusal = replace(refusal, message=f"{refusal.file or 'the file'}: {message}", samples=())
         return without_values(refusal, ("",))
+
+
+def renamed(columns: Collection[str], names: Sequence[str], shown: Sequence[str]) -> tuple[str, ...]:
+    """Return some of the columns with these names by the names as which these are shown."""
+    return tuple(new for name, new in zip(names, shown, strict=True) if name in columns)
 
 
 def _sources_at(system: System, location: str) -> list[SourceDataset]:

@@ -13,7 +13,7 @@ from elevata.accounts.roles import Permission, needed_role
 from loader.contract.refusals import Refusal
 from loader.domain.sources.file_detection.detect import target_names
 from loader.domain.sources.file_detection.model import Detected
-from loader.services.reads.classified_places import ClassifiedPlace
+from loader.services.reads.classified_places import ClassifiedPlace, renamed
 from loader.services.reads.read_permissions import may_read, may_read_sensitive
 from loader.services.reads.source_samples import record_sensitive_sample
 from loader.services.sources.specs import source_roots
@@ -68,7 +68,7 @@ def _detect(user: Any, system: System, location: str, seconds: float) -> Detecte
         for column, name, target in zip(detected.columns, shown, target_names(shown), strict=True)
     )
     questions = tuple(question.without_values() for question in detected.questions)
-    unread = tuple(name for name, old in zip(shown, names, strict=True) if old in detected.unread_dates)
+    unread = renamed(detected.unread_dates, names, shown)
     return replace(detected, columns=columns, questions=questions, unread_dates=unread)
 
 

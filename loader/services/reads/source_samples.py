@@ -8,7 +8,7 @@ from django.core.exceptions import PermissionDenied
 
 from elevata.accounts.roles import Permission, needed_role
 from loader.contract.refusals import Refusal
-from loader.services.reads.classified_places import ClassifiedPlace
+from loader.services.reads.classified_places import ClassifiedPlace, renamed
 from loader.services.reads.read_permissions import may_read, may_read_sensitive, record_sensitive_read
 from loader.sources.results import Sample
 from loader.sources.systems import sample
@@ -66,7 +66,7 @@ def _masked(
         for column, name in zip(result.columns, names, strict=True)
     ]
     questions = tuple(question.without_values() for question in result.questions)
-    unread = tuple(name for name, own in zip(names, own_names, strict=True) if own in result.unread_dates)
+    unread = renamed(result.unread_dates, own_names, names)
     masked = frozenset(shown.name.lower() for shown in columns if shown.sample == (MASK,))
     return replace(result, columns=tuple(columns), questions=questions, unread_dates=unread), masked
 

@@ -14,7 +14,6 @@ from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED
 from loader.contract.refusals import Refusal
 from loader.domain.sources.contract_comparison import SAME, lines_as_text, lines_from_text
-from loader.domain.sources.file_detection.model import notes_of
 from loader.domain.sources.file_detection.questions import AskedQuestion, asked_questions
 from loader.domain.sources.sampling import contradiction
 from loader.forms.imports import (
@@ -202,7 +201,7 @@ def _add_type_error(row: Row, message: str) -> None:
 
 
 def _facts(result: Sample) -> dict[str, Any]:
-    return {"extent": result.extent, "notes": [*result.notes, *notes_of(result.unread_dates)]}
+    return {"extent": result.extent, "notes": list(result.all_notes)}
 
 
 def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class ShownGroup:
 
     group: FileGroup
     field: str
-    description: str
+    notes: list[str]
     columns: list[str]
     key: list[str]
     questions: int
@@ -149,7 +149,7 @@ class SourceFiles(SourcesPage):
         return ShownGroup(
             group,
             _field(number),
-            sample.notes[0] if sample.notes else "",
+            _notes(files, group),
             [f"{column.name} {column.type}" for column in sample.columns],
             [column.name for column in sample.columns if column.key_ordinal is not None],
             len(questions),
@@ -165,6 +165,12 @@ class SourceFiles(SourcesPage):
             return files_of(self.row, pattern)
         except Refusal:
             return 0
+
+
+def _notes(files: SampledFiles, group: FileGroup) -> list[str]:
+    """Return the notes about the first file of a group, and those of the others that it has not, with their files."""
+    first, *others = [(location, files.samples[location][0].all_notes) for location in group.locations]
+    return [*first[1], *(f"{location}: {note}" for location, notes in others for note in notes if note not in first[1])]
 
 
 def _locations(sent: list[str]) -> list[str]:

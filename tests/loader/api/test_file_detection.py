@@ -32,6 +32,14 @@ def test_answer_has_the_fields_of_the_command(editor: Client, shop: System, land
     assert (second["file"], second["error"]["code"]) == ("gone.csv", "MISSING_FILE")
 
 
+def test_answer_has_the_notes_about_characters(editor: Client, shop: System, landing: Path):
+    (landing / "names.csv").write_text("id,name\n1,5 \x80\n\ufeff2,Ada\n")
+    answer = send(editor, "post", "detect-file/", {"system": shop.short_name, "files": ["names.csv"]})
+    joined, controls = answer.json()[0]["notes"]
+    assert joined.startswith("1 row with a byte order mark")
+    assert controls.startswith("1 row with control characters")
+
+
 def test_file_outside_of_the_roots_is_refused(editor: Client, shop: System, landing: Path):
     answer = send(editor, "post", "detect-file/", {"system": shop.short_name, "files": ["/etc/passwd"]})
     assert answer.json()[0]["error"]["code"] == "OUTSIDE_ROOTS"

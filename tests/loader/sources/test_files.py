@@ -133,6 +133,12 @@ def test_byte_order_mark_is_noted_in_formats_of_lines_only(
     assert any("byte order mark" in note for note in notes) == is_noted
 
 
+@pytest.mark.parametrize("content", ["id,name\na,5 \x80\n\ufeffb,y\n", '"id,name"\n"\x80"\n"y"\n', "id,name\na,x\n"])
+def test_detection_has_the_notes_of_the_sample(tmp_path: Path, content: str):
+    _, *notes = sampled(tmp_path / "a.csv", content, options=None).notes
+    assert list(detect_file(tmp_path / "a.csv", roots(tmp_path)).notes) == notes
+
+
 def test_without_a_header_columns_are_numbered(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "1,x\n2,y\n", options={"header": False})
     assert types(sample) == {"column_1": "integer", "column_2": "string"}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loader.contract.refusals import Refusal
+from loader.domain.sources.encodings import notes_of_texts
 from loader.domain.sources.file_detection.character_sets import detect_character_set
 from loader.domain.sources.file_detection.column_types import column_type
 from loader.domain.sources.file_detection.dialects import Dialect, Row, detect_dialect, width_of
@@ -20,6 +21,7 @@ from loader.domain.sources.file_detection.footers import without_footer
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample, Question
 from loader.domain.sources.file_detection.numbers import detect_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
+from loader.domain.sources.file_detection.sentences import notes_of_names
 from loader.domain.sources.file_detection.structure import Structure, detect_structure
 from loader.domain.sources.file_detection.times import detect_time_formats, unread_dates
 from loader.domain.sources.file_detection.truth_words import detect_truth_words
@@ -71,6 +73,7 @@ def _described(
         pattern,
         naming.safe_table_part(short_name),
         unread,
+        (*notes_of_names(list(values)), *notes_of_texts(list(values.values()), of_lines=True)),
     )
 
 
@@ -85,7 +88,7 @@ def value_questions(
     words, of_words = detect_truth_words(values)
     every = (*questions, *asked, *of_words)
     options = numbers | times | words
-    return options, tuple(of_values(question, values) for question in every), unread_dates(values)
+    return options, tuple(of_values(question, values, options) for question in every), unread_dates(values)
 
 
 def target_names(names: Sequence[str], table: str = "") -> list[str]:

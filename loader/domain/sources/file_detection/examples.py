@@ -1,20 +1,25 @@
 """Examples from a file: a text of it as each candidate of a question reads it."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any
 
+from loader.domain.sources.file_detection.cells import EMPTY, NUMBER, kind_of
 from loader.domain.sources.file_detection.dialects import Dialect, Row
 from loader.domain.sources.file_detection.model import Question
 from loader.domain.sources.file_detection.numbers import SIGNED
 from loader.domain.sources.headers import joined_names
-from metadata.domain.sources.value_formats import NEGATIVE_TEXT, TimeFormat
+from metadata.domain.sources.value_formats import NumberFormat, TimeFormat
 
 _MOST_CELLS, _LONGEST = 4, 60
 _READ = 1 << 16  # bytes in which an example of a character set is searched
 _AROUND = 20  # characters on each side of one beyond ASCII
+_MOST_TEXTS = 100  # of a column, among which examples of dates are searched
+_OTHER = {".": ",", ",": "."}
+_Texts = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,16 @@ def of_structure(question: Question, view: TextView) -> Question:
     return replace(question, examples=tuple(_cut(example(candidate, view)) for candidate in question.candidates))
 
 
-def of_values(question: Question, columns: Mapping[str, Sequence[str]]) -> Question:
-    """Return a question about the formats of values with an example for each candidate."""
+def of_values(question: Question, columns: Mapping[str, Sequence[str]], options: Mapping[str, Any]) -> Question:
+    """Return a question about the formats of values with an example for each candidate.
+
+    ``options`` are the detected ones, by which numbers are read.
+    """
     example = _OF_VALUES.get(question.option)
     if example is None or question.examples:
         return question
-    texts = [text.strip() for values in columns.values() for text in values if text.strip()]
-    return replace(question, examples=tuple(example(question.candidates, texts)))
+    texts = [[text.strip() for text in values if text.strip()] for values in columns.values()]
+    return replace(question, examples=tuple(example(question.candidates, texts, options)))
 
 
 def _encodings(candidates: Sequence[str], content: bytes) -> tuple[str, ...]:
@@ -107,16 +115,28 @@ _OF_STRUCTURE: dict[str, Callable[[Any, TextView], str]] = {
 }
 
 
-def _times(candidates: Sequence[str | None], texts: Sequence[str]) -> list[str]:
+def _times(candidates: Sequence[str | None], columns: Sequence[_Texts], _: Mapping[str, Any]) -> list[str]:
     formats = [TimeFormat(text) if text is not None else None for text in candidates]
-
-    def read(text: str) -> list[str | None]:
-        return [shape.read(text) if shape is not None else None for shape in formats]
-
+    texts = [text for values in columns for text in islice(_present(values), _MOST_TEXTS)]
+    if not texts:
+        return [""] * len(candidates)
+    readings = [(text, [shape.read(text) if shape is not None else None for shape in formats]) for text in texts]
     # A text that the candidates read as different days shows most.
-    best = max(texts[:2000], key=lambda text: (any(read(text)), len(set(read(text)))), default="")
-    answers = zip(formats, read(best), strict=True) if best else ()
-    return [time_example(best, shape, text) for shape, text in answers] or [""] * len(candidates)
+    best = max(readings, key=lambda reading: (any(reading[1]), len(set(reading[1]))))
+    examples = []
+    for place, shape in enumerate(formats):
+        if shape is None:
+            # Only the candidates after it read values that may be no dates.
+            fitting = (each for each in readings if any(each[1][place:]) and not any(each[1][:place]))
+        else:
+            fitting = (each for each in (best, *readings) if each[1][place])
+        text, moments = next(fitting, best)
+        examples.append(time_example(text, shape, moments[place]))
+    return examples
+
+
+def _present(texts: _Texts) -> Iterator[str]:
+    return (text for text in texts if kind_of(text) != EMPTY)
 
 
 def time_example(text: str, shape: TimeFormat | None, standard: str | None) -> str:
@@ -133,53 +153,74 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-_NUMBER = re.compile(r"[+-]?\d[\d.,' \u00a0\u202f’_]*\d")
 
 
-def _numbers(texts: Sequence[str]) -> list[str]:
-    """Return the numbers among texts, those that may be codes last."""
-    numbers = [text for text in texts if _NUMBER.fullmatch(text)]
-    return numbers + [text for text in texts if SIGNED.fullmatch(text) and _NUMBER.fullmatch(_sign_first(text))]
+def _numbers(columns: Sequence[_Texts]) -> Iterator[str]:
+    """Yield the numbers of columns, those that may be codes last."""
+    codes = []
+    for text in chain.from_iterable(columns):
+        if kind_of(text) != NUMBER:
+            continue
+        if SIGNED.fullmatch(text):
+            codes.append(text)
+        else:
+            yield text
+    yield from codes
 
 
-def _sign_first(text: str) -> str:
-    """Return a number like 12,50- or (12,50) with the minus before it, and other texts as they are."""
-    return re.sub(NEGATIVE_TEXT, r"-\1", text)
+def _read(text: str, decimal: str, thousands: str) -> str | None:
+    """Return the standard text of a number, of a negative one in its own way; None for another text."""
+    signed = SIGNED.fullmatch(text)
+    return NumberFormat(decimal, thousands, signed.lastgroup or "" if signed else "").read(text)
 
 
-def _decimals(candidates: Sequence[str], texts: Sequence[str]) -> list[str]:
-    text = next((text for text in _numbers(texts) if "." in text or "," in text), "")
-    if not text:
-        return [""] * len(candidates)
-    return [f"{text} is {_read_number(_sign_first(text), decimal)}" for decimal in candidates]
+def _example(text: str, number: str | None) -> str:
+    return f"{text} is {number or 'a text'}"
 
 
-def _read_number(text: str, decimal: str) -> str:
-    whole, _, fraction = text.rpartition(decimal) if text.count(decimal) == 1 else (text, "", "")
-    digits = re.sub(r"[^\d+-]", "", whole)
-    return f"{digits}.{fraction}" if fraction else digits
+def _decimals(candidates: Sequence[str], columns: Sequence[_Texts], options: Mapping[str, Any]) -> list[str]:
+    group = options.get("thousands_separator", "")
+    # The sign that is not before the decimals groups digits if no other one does.
+    groups = [group if group not in ("", decimal) else _OTHER[decimal] for decimal in candidates]
+    for text in _numbers(columns):
+        if "." in text or "," in text:
+            numbers = [_read(text, *separators) for separators in zip(candidates, groups, strict=True)]
+            if any(numbers):
+                return [_example(text, number) for number in numbers]
+    return [""] * len(candidates)
 
 
-def _thousands(candidates: Sequence[str | None], texts: Sequence[str]) -> list[str]:
-    numbers = _numbers(texts)
-    examples = []
-    for sign in candidates:
-        text = next((text for text in numbers if sign and sign in text), "")
-        examples.append(f"{text} is {_sign_first(text).replace(sign or '', '')}" if text else "")
-    return examples
-
-
-def _negative_numbers(candidates: Sequence[str | None], texts: Sequence[str]) -> list[str]:
-    signed = {match.lastgroup: text for text in reversed(texts) if (match := SIGNED.fullmatch(text))}
-    text = next((signed[way] for way in candidates if way in signed), "")
-    if not text:
-        return [""] * len(candidates)
+def _thousands(candidates: Sequence[str | None], columns: Sequence[_Texts], options: Mapping[str, Any]) -> list[str]:
+    decimal = options.get("decimal_separator", ".")
     return [
-        f"{signed[way]} is {_sign_first(signed[way])}" if way in signed else f"{text} is a text" for way in candidates
+        _grouped(sign, _OTHER[decimal] if sign == decimal else decimal, columns) if sign else "" for sign in candidates
     ]
 
 
-_OF_VALUES: dict[str, Callable[[Sequence[Any], Sequence[str]], list[str]]] = {
+def _grouped(thousands: str, decimal: str, columns: Sequence[_Texts]) -> str:
+    """Return the first number with a sign between groups of digits as an example; empty without one."""
+    signs = NumberFormat(decimal, thousands).separators
+    texts = (text for text in _numbers(columns) if any(sign in text for sign in signs))
+    numbers = ((text, _read(text, decimal, thousands)) for text in texts)
+    return next((_example(text, number) for text, number in numbers if number), "")
+
+
+def _negative_numbers(
+    candidates: Sequence[str | None], columns: Sequence[_Texts], options: Mapping[str, Any]
+) -> list[str]:
+    decimal, thousands = options.get("decimal_separator", "."), options.get("thousands_separator", "")
+    signed: dict[str | None, tuple[str, str]] = {}
+    for text in chain.from_iterable(columns):
+        match = SIGNED.fullmatch(text)
+        if match and match.lastgroup not in signed and (number := _read(text, decimal, thousands)):
+            signed[match.lastgroup] = text, number
+    text = next((signed[way][0] for way in candidates if way in signed), "")
+    if not text:
+        return [""] * len(candidates)
+    return [_example(*signed[way]) if way in signed else _example(text, None) for way in candidates]
+
+
+_OF_VALUES: dict[str, Callable[[Sequence[Any], Sequence[_Texts], Mapping[str, Any]], list[str]]] = {
     "date_format": _times,
     "timestamp_format": _times,
     "decimal_separator": _decimals,

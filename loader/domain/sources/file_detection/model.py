@@ -64,10 +64,18 @@ class Question:
         return {"option": self.option, "candidates": list(self.candidates), "reason": self.reason}
 
 
+def first_names(names: Sequence[str]) -> str:
+    """Return names as part of a sentence, of more than three the first ones."""
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+
+
 def notes_of(unread_dates: Sequence[str]) -> tuple[str, ...]:
     """Return the sentence about columns of dates in a format that is not read; nothing without one."""
-    names = ", ".join(unread_dates[:3]) + (" …" if len(unread_dates) > 3 else "")
-    return (f"{names} may have dates, in a format that is not read; they stay texts.",) if unread_dates else ()
+    return (
+        (f"{first_names(unread_dates)} may have dates, in a format that is not read; they stay texts.",)
+        if unread_dates
+        else ()
+    )
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,7 @@ class Detected:
     """Way in which a file is read, with the options that differ from the defaults.
 
     ``pattern`` is the pattern of the names of such files if the name has a date, ``short_name`` the name without it.
-    ``unread_dates`` are columns of dates in a format that is not read.
+    ``notes`` are warnings about names and values, ``unread_dates`` columns of dates in a format that is not read.
     """
 
     file: str
@@ -99,10 +107,12 @@ class Detected:
     pattern: str = ""
     short_name: str = ""
     unread_dates: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        return notes_of(self.unread_dates)
+    def all_notes(self) -> tuple[str, ...]:
+        """Return the notes, and the one about columns of unread dates."""
+        return (*self.notes, *notes_of(self.unread_dates))
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -111,5 +121,5 @@ class Detected:
             "options": dict(self.options),
             "columns": [column.as_json() for column in self.columns],
             "questions": [question.as_json() for question in self.questions],
-            "notes": list(self.notes),
+            "notes": list(self.all_notes),
         }

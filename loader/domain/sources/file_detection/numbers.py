@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
-from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.model import Question, first_names
 from metadata.domain.sources.value_formats import BRACKETS, TRAILING
 
 _BLANKS = " \u00a0\u202f"
@@ -24,12 +24,10 @@ _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
 
 
 @dataclass
-class _Column:
-    """Numbers of a column: separators that they show, and the number of values that leave a separator open.
+class _Separators:
+    """Separators that numbers of a column show, and the number of values that leave a separator open.
 
-    ``long`` is the number of those with more than three digits and no separator. ``signs`` are the numbers of negative
-    values by the way in which they are written, if not by a minus before them; ``has_clear_sign``: one of them can
-    hardly be a code or a mark.
+    ``long`` is the number of values with more than three digits and no separator.
     """
 
     name: str
@@ -37,12 +35,32 @@ class _Column:
     groups: Counter[str] = field(default_factory=Counter)
     undecided: Counter[str] = field(default_factory=Counter)
     long: int = 0
-    signs: Counter[str] = field(default_factory=Counter)
-    has_clear_sign: bool = False
 
-    @property
-    def has_separators(self) -> bool:
+    def __bool__(self) -> bool:
         return bool(self.decimals or self.groups or self.undecided)
+
+    def count(self, value: str) -> bool:
+        """Count the separators of a value. Return False if it is no number."""
+        if match := _SEVERAL.fullmatch(value) or _OTHER_GROUP.fullmatch(value):
+            self.groups[_blank(match["group"])] += 1
+        elif (match := _BOTH.fullmatch(value)) and match["group"] != match["decimal"]:
+            self.groups[_blank(match["group"])] += 1
+            self.decimals[match["decimal"]] += 1
+        elif match := _OPEN.fullmatch(value):
+            self.undecided[match["sign"]] += 1
+        elif match := _DECIMAL.fullmatch(value):
+            self.decimals[match["decimal"]] += 1
+        elif _PLAIN.fullmatch(value):
+            self.long += len(value.lstrip("+-")) > 3
+        else:
+            return False
+        return True
+
+    def add(self, other: "_Separators") -> None:
+        self.decimals += other.decimals
+        self.groups += other.groups
+        self.undecided += other.undecided
+        self.long += other.long
 
     def settle(self) -> None:
         """Decide values like 1.234 by those beside them that have one reading only."""
@@ -59,39 +77,70 @@ class _Column:
             del self.undecided[sign]
 
 
+@dataclass
+class _Column:
+    """Separators of the numbers of a column, and its negative values that have no minus before them.
+
+    ``signed`` are the separators of these values, ``signs`` their numbers by the way in which they are written;
+    ``has_clear_sign``: one of them can hardly be a code or a mark.
+    """
+
+    name: str
+    separators: _Separators
+    signed: _Separators
+    signs: Counter[str] = field(default_factory=Counter)
+    has_clear_sign: bool = False
+
+
 def detect_numbers(columns: Mapping[str, Sequence[str]], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
     """Return the options of numbers that are not written in the standard way, and what is open.
 
     The options are ``decimal_separator``, ``thousands_separator`` and ``negative_numbers``.
     """
     read = [column for name, values in columns.items() if (column := _column(name, values)) is not None]
+    unclear = [column for column in read if not column.has_clear_sign]
     for column in read:
-        column.settle()
-    # Values that are rather codes decide the separators only if no other column shows any.
-    clear = [column for column in read if not column.signs or column.has_clear_sign]
-    separators, questions = _separators(clear if any(column.has_separators for column in clear) else read, delimiter)
+        if column.has_clear_sign:
+            column.separators.add(column.signed)
+    # Values that are rather codes decide the separators only if no other value shows any.
+    if not any(column.separators for column in read):
+        for column in unclear:
+            column.separators.add(column.signed)
+    for column in read:
+        column.separators.settle()
+    separators, questions = _separators([column.separators for column in read], delimiter)
     negative, of_signs = _negative_numbers([column for column in read if column.signs])
     return separators | negative, [*questions, *of_signs]
 
 
 def _negative_numbers(columns: Sequence[_Column]) -> tuple[dict[str, Any], list[Question]]:
     """Return ``negative_numbers`` of columns that have a minus after numbers or brackets, and what is open."""
-    ways = sum((column.signs for column in columns), Counter[str]())
-    if not ways:
+    if not columns:
         return {}, []
-    likely = [way for way, _ in ways.most_common()]
-    options = {"negative_numbers": likely[0]}
-    names = _names([column.name for column in columns])
-    if len(likely) > 1:
-        reason = f"{names} have negative numbers of two kinds; only one can be read"
-        return options, [Question("negative_numbers", (*likely, None), reason)]
-    reason = f"{names} may have negative numbers, or marks and codes"
-    if all(column.has_clear_sign for column in columns):
-        return options, [Question("negative_numbers", (*likely, None), reason)]
-    return {}, [Question("negative_numbers", (None, *likely), reason)]
+    # Codes and marks of one column are written in one way.
+    clear = [column for column in columns if column.has_clear_sign or len(column.signs) > 1]
+    unclear = [column for column in columns if column not in clear]
+    ways = list(dict.fromkeys((*_ways(clear), *_ways(unclear))))
+    reasons = []
+    if len(ways) > 1:
+        verb = "may have" if unclear else "have"
+        names = first_names([column.name for column in columns])
+        reasons.append(f"{names} {verb} negative numbers of two kinds; only one can be read")
+    if unclear or not reasons:
+        reasons.append(
+            f"{first_names([column.name for column in unclear or clear])} may have negative numbers, or marks and codes"
+        )
+    options = {"negative_numbers": ways[0]} if clear else {}
+    candidates = (*ways, None) if clear else (None, *ways)
+    return options, [Question("negative_numbers", candidates, "; ".join(reasons))]
 
 
-def _separators(read: Sequence[_Column], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
+def _ways(columns: Sequence[_Column]) -> list[str]:
+    """Return the ways in which negative values are written, the most frequent first."""
+    return [way for way, _ in sum((column.signs for column in columns), Counter[str]()).most_common()]
+
+
+def _separators(read: Sequence[_Separators], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
     """Return ``decimal_separator`` and ``thousands_separator`` unless they are the defaults, and what is open."""
     decimals = {sign: [column.name for column in read if column.decimals[sign]] for sign in ".,"}
     groups = Counter(sign for column in read for sign in column.groups if column.groups[sign])
@@ -126,7 +175,8 @@ def _decimal(decimals: Mapping[str, list[str]], groups: Counter[str], questions:
     point, comma = decimals["."], decimals[","]
     if point and comma:
         likely, other = (",", ".") if len(comma) > len(point) else (".", ",")
-        reason = f"{_names(decimals[likely])} has {likely!r} before the decimals, {_names(decimals[other])} {other!r}"
+        names, others = first_names(decimals[likely]), first_names(decimals[other])
+        reason = f"{names} has {likely!r} before the decimals, {others} {other!r}"
         questions.append(Question("decimal_separator", (likely, other), reason))
         return likely
     if point or comma:
@@ -138,7 +188,7 @@ def _decimal(decimals: Mapping[str, list[str]], groups: Counter[str], questions:
 
 
 def _undecided(
-    columns: Sequence[_Column], known: str | None, groups: Counter[str], delimiter: str
+    columns: Sequence[_Separators], known: str | None, groups: Counter[str], delimiter: str
 ) -> tuple[dict[str, Any], list[Question]]:
     """Return the likelier separators for numbers like 1.234, and the questions.
 
@@ -151,7 +201,7 @@ def _undecided(
     is_group = not is_decimal and ((sign == ".") == (delimiter == ";") or len(signs) > 1)
     group = next(iter(groups), sign if is_group else "")
     decimal = _other(sign) if is_group else sign
-    reason = f"1{sign}234 in {_names([column.name for column in columns])} may be 1234, or 1 and 234 thousandths"
+    reason = f"1{sign}234 in {first_names([column.name for column in columns])} may be 1234, or 1 and 234 thousandths"
     decimals = (decimal, _other(decimal))
     # The sign is one of both: of two readings, one has it before decimals, the other between groups of digits.
     candidates = tuple(dict.fromkeys((group or None, sign, *(_other(each) for each in signs if len(signs) > 1), None)))
@@ -161,32 +211,21 @@ def _undecided(
 
 def _column(name: str, values: Sequence[str]) -> _Column | None:
     """Return what the numbers of a column show; None if it has other values."""
-    column, count = _Column(name), 0
+    column, count, others = _Column(name, _Separators(name), _Separators(name)), 0, 0
     for text in values:
         value = text.strip()
         if kind_of(value) == EMPTY:
             continue
-        count += 1
-        if match := SIGNED.fullmatch(value):
-            way = TRAILING if match["trailing"] else BRACKETS
-            value = match["trailing"] or match["brackets"]
-            column.signs[way] += 1
-            column.has_clear_sign |= sum(sign.isdigit() for sign in value) > 2
-        if match := _SEVERAL.fullmatch(value) or _OTHER_GROUP.fullmatch(value):
-            column.groups[_blank(match["group"])] += 1
-        elif (match := _BOTH.fullmatch(value)) and match["group"] != match["decimal"]:
-            column.groups[_blank(match["group"])] += 1
-            column.decimals[match["decimal"]] += 1
-        elif match := _OPEN.fullmatch(value):
-            column.undecided[match["sign"]] += 1
-        elif match := _DECIMAL.fullmatch(value):
-            column.decimals[match["decimal"]] += 1
-        elif _PLAIN.fullmatch(value):
-            column.long += len(value.lstrip("+-")) > 3
+        match = SIGNED.fullmatch(value)
+        if match is None:
+            is_number = column.separators.count(value)
         else:
-            count -= 1
-            column.groups["other"] += 1
-    others = column.groups.pop("other", 0)
+            number = match["trailing"] or match["brackets"]
+            is_number = column.signed.count(number)
+            column.signs[TRAILING if match["trailing"] else BRACKETS] += 1
+            column.has_clear_sign |= sum(sign.isdigit() for sign in number) > 2
+        count += is_number
+        others += not is_number
     # Values that all have a sign are rather codes.
     column.has_clear_sign &= column.signs.total() < count
     return column if count and others <= 0.05 * (count + others) else None
@@ -198,7 +237,3 @@ def _blank(sign: str) -> str:
 
 def _other(sign: str) -> str:
     return "," if sign == "." else "."
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")

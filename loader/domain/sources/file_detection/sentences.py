@@ -1,7 +1,7 @@
 """Sentences about how a file is read."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loader.domain.sources.file_detection.model import Detected
@@ -46,6 +46,13 @@ def reading_sentences(format_name: str, options: Mapping[str, Any]) -> list[str]
     if values := _values(options):
         sentences.append(f"Values: {', '.join(values)}.")
     return sentences
+
+
+def notes_of_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the note about a CSV file of one column that may have several; nothing for other names."""
+    if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
+        return ("The file has one column only, and its name has a sign in it that may be the delimiter.",)
+    return ()
 
 
 def _format(format_name: str, options: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from loader.domain.sources.file_detection.cells import DATE as DATE_KIND
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
 from loader.domain.sources.file_detection.examples import time_example
-from loader.domain.sources.file_detection.model import Question
-from loader.domain.sources.file_detection.personal_columns import BIRTH, personal_reason
+from loader.domain.sources.file_detection.model import Question, first_names
+from loader.domain.sources.file_detection.personal_columns import is_birth, words_of
 from loader.domain.sources.sampling import holds
 from metadata.domain.sources.value_formats import TimeFormat
 from metadata.domain.types import DATE, TIMESTAMP, DataType
@@ -33,7 +33,8 @@ _CLOCK = re.compile(
     r"(?P<half> ?(?:[aApP][mM]))?(?P<zone> ?(?:Z|[+-]\d{2}(?::?\d{2})?))?"
 )
 _SAMPLE = 2_000
-_DATE_WORDS = ("dat", "date", "datum", "day", "tag", "fecha", "jour", "giorno", "data", "birth", "geburt")
+_DATE_WORDS, _DATE_ENDINGS = {"dat", "fecha", "jour", "giorno", "data"}, ("date", "day", "tag")
+_OTHER_WORDS = {"candidate", "mandate", "hashtag"}  # with the ending of a date
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,7 @@ class _Column:
     def is_unsure(self) -> bool:
         """Return True for years of two digits, and for numbers in a column without the name of dates."""
         first = self.formats[0] if self.formats else None
-        is_number = first in COMPACT and not any(word in self.name.lower() for word in _DATE_WORDS)
-        return is_number or _has_short_year(first)
+        return (first in COMPACT and not _is_of_dates(self.name)) or _has_short_year(first)
 
 
 def detect_time_formats(
@@ -84,13 +84,20 @@ def detect_time_formats(
         if candidates[0] is not None:
             options[option] = candidates[0]
         if len(candidates) > 1:
-            reason = _reason_of_unsure(others) or _reason(sure, standard, formats)
-            questions.append(Question(option, tuple(candidates), reason))
+            questions.append(Question(option, tuple(candidates), _reason(others, standard, formats)))
     short_formats = {text for question in questions for text in question.candidates if _has_short_year(text)}
     if short_formats:
         short = [column for column in read if short_formats & set(column.formats)]
         questions.append(_century_question(short, columns, sorted(short_formats)))
     return options, questions
+
+
+def _is_of_dates(name: str) -> bool:
+    """Return True for a name with a word for dates, also at the end of a joined one like Buchungstag."""
+    return is_birth(name) or any(
+        word in _DATE_WORDS or "datum" in word or (word.endswith(_DATE_ENDINGS) and word not in _OTHER_WORDS)
+        for word in (word.rstrip("0123456789") for word in words_of(name))
+    )
 
 
 def _has_short_year(text: str | None) -> bool:
@@ -101,8 +108,8 @@ def _century_question(
     short: Sequence[_Column], columns: Mapping[str, Sequence[str]], formats: Sequence[str]
 ) -> Question:
     """Return the question about the century of two-digit years, with examples."""
-    is_birth = any(BIRTH in personal_reason(column.name, ()) for column in short)
-    years = _FIRST_YEARS_OF_BIRTHS if is_birth else _FIRST_YEARS
+    has_births = any(is_birth(column.name) for column in short)
+    years = _FIRST_YEARS_OF_BIRTHS if has_births else _FIRST_YEARS
     shapes = [[TimeFormat(text, year) for year in years] for text in formats]
     best: tuple[str, list[str | None]] | None = None
     for text in (value.strip() for column in short for value in columns[column.name][:_SAMPLE]):
@@ -111,7 +118,7 @@ def _century_question(
             if any(read) and (best is None or len(set(read)) > len(set(best[1]))):
                 best = text, read
     examples = tuple(time_example(best[0], None, moment) for moment in best[1]) if best is not None else ()
-    reason = f"years of {', '.join(column.name for column in short[:3])} have two digits and no century"
+    reason = f"years of {first_names([column.name for column in short])} have two digits and no century"
     return Question("first_year", years, reason, examples)
 
 
@@ -126,23 +133,34 @@ def _has_named_months(values: Sequence[str]) -> bool:
     return bool(present) and all(kind_of(text) == DATE_KIND and _NAMED.match(text) for text in present)
 
 
-def _reason_of_unsure(columns: Sequence[_Column]) -> str:
-    """Return why values may be something else than dates; empty if all are dates."""
-    for column in columns:
-        if _has_short_year(column.formats[0]):
-            # Numbers of versions look alike.
-            return f"{column.name} may have dates with years of two digits, or other values"
-    compact = next((column.name for column in columns if column.formats[0] in COMPACT), "")
-    return f"{compact} may have dates or numbers" if compact else ""
-
-
 def _reason(columns: Sequence[_Column], standard: Sequence[str], formats: Sequence[str]) -> str:
+    """Return why a format is asked: formats that exclude each other, and values that may be no dates.
+
+    ``columns`` are those that are not written in the standard way, ``formats`` the candidates of those that are sure.
+    """
+    sure = [column for column in columns if not column.is_unsure]
+    reasons = []
     if standard:
-        return f"{standard[0]} is written in the standard way, {columns[0].name} is not; only one can be read"
-    names = ", ".join(column.name for column in columns[:3])
-    if len({text.replace("%B", "%b") for text in formats}) == 1 < len(formats):
+        other = (sure or columns)[0].name
+        reasons.append(f"{standard[0]} is written in the standard way, {other} is not; only one can be read")
+    if len(formats) > 1:
+        reasons.append(_difference(sure, formats))
+    # Numbers of versions look alike.
+    short = [column.name for column in columns if _has_short_year(column.formats[0])]
+    if short:
+        reasons.append(f"{first_names(short)} may have dates with years of two digits, or other values")
+    compact = [column.name for column in columns if column.formats[0] in COMPACT]
+    if compact:
+        reasons.append(f"{first_names(compact)} may have dates or numbers")
+    return "; ".join(reasons)
+
+
+def _difference(columns: Sequence[_Column], formats: Sequence[str]) -> str:
+    """Return the difference between formats of columns, as a reason to ask for one."""
+    names = first_names([column.name for column in columns])
+    if len({text.replace("%B", "%b") for text in formats}) == 1:
         return f"the names of months in {names} may be short or full ones"
-    if len(formats) > 1 and not all(set(formats) <= set(column.formats) for column in columns):
+    if not all(set(formats) <= set(column.formats) for column in columns):
         return f"{names} are written in different formats; only one can be read"
     return f"no value of {names} shows which number is the day"
 

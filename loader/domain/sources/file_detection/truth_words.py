@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.model import Question, first_names
 
 # Words that are read without an option, and pairs that need one.
 _STANDARD = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"))
@@ -38,7 +38,7 @@ def detect_truth_words(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, 
         return {}, []
     true_words = list(dict.fromkeys(pair[0] for pair in used))
     false_words = list(dict.fromkeys(pair[1] for pair in used))
-    reason = f"{', '.join(open_names[:3])} may have words for true and false, or codes"
+    reason = f"{first_names(open_names)} may have words for true and false, or codes"
     clear = [pair for pair in used if pair in _CLEAR]
     if set(true_words) & set(false_words):
         used = clear or used[:1]

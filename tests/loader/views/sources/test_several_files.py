@@ -55,6 +55,15 @@ def test_more_files_than_the_step_can_have_are_left_for_later(editor: Client, sh
     assert f"Only the first {expected} files are shown." in page
 
 
+def test_every_note_about_the_files_of_a_group_is_shown(editor: Client, shop: System, landing: Path):
+    dates = "id,name,born\n1,Ada,12 enero 1980\n2,{name},3 marzo 1981\n"
+    files = {"a_2026-11-01.csv": dates.format(name="Bob"), "a_2026-11-02.csv": dates.format(name="5 \x80")}
+    page = words(page_of(editor, landing, files))
+    assert page.count("Read as CSV in UTF-8, fields separated by commas.") == 1
+    assert page.count("born may have dates, in a format that is not read; they stay texts.") == 1
+    assert "a_2026-11-02.csv: 1 row with control characters" in page
+
+
 def test_upload_of_a_single_file_opens_the_choice_of_its_columns(editor: Client, shop: System):
     assert upload(editor, ITEMS).url == "/systems/shop/import/?location=items.csv"
 

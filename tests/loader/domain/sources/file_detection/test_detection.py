@@ -7,10 +7,10 @@ import pytest
 from loader.contract.refusals import Refusal
 from loader.domain.sources.file_detection.cells import DATE, kind_of
 from loader.domain.sources.file_detection.character_sets import detect_character_set
-from loader.domain.sources.file_detection.detect import detect_csv
+from loader.domain.sources.file_detection.detect import detect_csv, value_questions
 from loader.domain.sources.file_detection.examples import of_values
 from loader.domain.sources.file_detection.file_names import dated_name
-from loader.domain.sources.file_detection.model import Detected, FileSample
+from loader.domain.sources.file_detection.model import Detected, FileSample, notes_of
 from loader.domain.sources.file_detection.numbers import detect_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.times import detect_time_formats, unread_dates
@@ -351,6 +351,42 @@ def test_more_columns_of_unsure_dates_leave_the_format_of_a_sure_one():
     assert (options, question.candidates[:2]) == ({"date_format": "%d.%m.%Y"}, ("%d.%m.%Y", None))
 
 
+@pytest.mark.parametrize(
+    ("columns", "reasons"),
+    [
+        (
+            {"a": ["2024-12-31"], "c": FULL, "b": ["31.12.24"]},
+            (
+                "a is written in the standard way, c is not; only one can be read",
+                "b may have dates with years of two digits, or other values",
+            ),
+        ),
+        (
+            {"a": ["2024-12-31"], "b": ["31.12.24"]},
+            (
+                "a is written in the standard way, b is not; only one can be read",
+                "b may have dates with years of two digits, or other values",
+            ),
+        ),
+        (
+            {"a": ["31.12.2024"], "s": ["2024/12/31"], "nr": ["20241231"]},
+            ("a, s are written in different formats; only one can be read", "nr may have dates or numbers"),
+        ),
+        (
+            {"a": ["01.02.2024"], "nr": ["20241231"]},
+            ("no value of a shows which number is the day", "nr may have dates"),
+        ),
+        (
+            {"v": ["1.12.24"], "nr": ["20241231"], "w": ["1.12.24"], "m": ["20241230"]},
+            ("v, w may have dates with years of two digits, or other values", "nr, m may have dates or numbers"),
+        ),
+    ],
+)
+def test_every_reason_for_the_question_about_dates_is_given(columns: dict, reasons: tuple):
+    _, (question, *_) = detect_time_formats(columns, is_american=False)
+    assert [reason for reason in reasons if reason not in question.reason] == []
+
+
 def test_numbers_that_may_be_dates_do_not_replace_dates_in_the_standard_way():
     options, (question,) = detect_time_formats({"id": ["20241231"], "day": ["2024-12-31"]}, is_american=False)
     assert (options, question.candidates[0]) == ({}, None)
@@ -361,11 +397,34 @@ def test_numbers_that_may_be_dates_do_not_replace_dates_in_the_standard_way():
     [
         *[(name, 1970) for name in ("Angebotsdatum", "gebucht_am", "Ergebnisdatum")],
         *[(name, 1930) for name in ("Geburtsdatum", "GebDat", "geb_datum", "birth_date", "DOB", "date_naissance")],
+        *[(name, 1930) for name in ("geb.", "geb", "geboren", "geboren_am", "geburt", "birthdt", "kunde_geb_am")],
+        ("mail_geburtsdatum", 1930),
+        ("kind_of_a_date_of_birthplace", 1970),
     ],
 )
 def test_last_century_is_proposed_first_for_births(name: str, first: int):
     _, (_, century) = detect_time_formats({name: ["31.12.26"]}, is_american=False)
     assert century.candidates[0] == first
+
+
+@pytest.mark.parametrize("name", ["geb.", "geb", "geboren", "geboren_am", "geburt", "birthdt"])
+def test_dates_of_birth_are_likely_personal(name: str):
+    assert "a date of birth" in personal_reason(name, ())
+
+
+@pytest.mark.parametrize("name", ["voltage", "percentage", "stage", "kandidat", "candidate", "hashtag", "mandat"])
+def test_name_with_the_letters_of_a_date_in_another_word_is_none_of_dates(name: str):
+    options, (question,) = detect_time_formats({name: ["20241231"]}, is_american=False)
+    assert (options, question.candidates) == ({}, (None, "%Y%m%d"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["day", "order_date", "orderDate", "paydate", "Buchungstag", "Lieferdatum", "datumvon", "date2", "geboren_am"],
+)
+def test_name_of_dates_makes_dates_of_eight_digits(name: str):
+    options, (question,) = detect_time_formats({name: ["20241231"]}, is_american=False)
+    assert (options, question.candidates) == ({"date_format": "%Y%m%d"}, ("%Y%m%d", None))
 
 
 @pytest.mark.parametrize(
@@ -428,6 +487,36 @@ def test_separators_of_codes_do_not_count_beside_those_of_numbers(codes: list[st
     assert [question.option for question in questions] == ["negative_numbers"]
 
 
+def test_separators_of_plain_numbers_beside_values_that_may_be_codes_count():
+    columns = {"m": ["3.5", "4.7", "5.2-"], "b": ["2,50", "3,75"]}
+    _, questions = detect_numbers(columns, ";")
+    asked = {question.option: question.candidates for question in questions}
+    assert asked["decimal_separator"] == (".", ",")
+    assert asked["negative_numbers"] == (None, "trailing")
+
+
+def test_clear_negative_numbers_decide_over_marks_of_another_column():
+    options, questions = detect_numbers({"betrag": ["1.234,50-", "17,00"], "mark": ["2-", "3"]}, ";")
+    assert options["negative_numbers"] == "trailing"
+    (question,) = (question for question in questions if question.option == "negative_numbers")
+    assert question.candidates == ("trailing", None)
+    assert question.reason == "mark may have negative numbers, or marks and codes"
+
+
+def test_kind_of_clear_negative_numbers_comes_before_that_of_marks():
+    columns = {"betrag": ["12,50-", "17,00"], "code": ["(1)", "(2)", "(3)"]}
+    options, questions = detect_numbers(columns, ";")
+    (question,) = (question for question in questions if question.option == "negative_numbers")
+    assert (options["negative_numbers"], question.candidates) == ("trailing", ("trailing", "brackets", None))
+    assert "code may have negative numbers, or marks and codes" in question.reason
+
+
+def test_marks_of_two_kinds_stay_texts_until_a_user_answers():
+    options, questions = detect_numbers({"mark": ["2-", "3"], "code": ["(1)", "(2)"]}, ";")
+    assert "negative_numbers" not in options
+    assert questions[0].candidates == (None, "brackets", "trailing")
+
+
 def test_separators_of_values_that_may_be_codes_count_if_no_number_has_any():
     options, _ = detect_numbers({"saldo": ["12,50-", "3,75-"], "id": ["1", "2"]}, ";")
     assert options == {"decimal_separator": ","}
@@ -436,16 +525,65 @@ def test_separators_of_values_that_may_be_codes_count_if_no_number_has_any():
 @pytest.mark.parametrize(
     ("values", "option", "examples"),
     [
-        (["a", "12,50-", "15,00"], "negative_numbers", ("12,50- is -12,50", "12,50- is a text")),
+        (["a", "12,50-", "15,00"], "negative_numbers", ("12,50- is -12.50", "12,50- is a text")),
+        (["1 to 5-", "1.234,50-", "17,00"], "negative_numbers", ("1.234,50- is -1234.50", "1.234,50- is a text")),
         (["(100)", "(200)"], "negative_numbers", ("(100) is a text", "(100) is -100")),
-        (["(1.250)", "3.125-"], "negative_numbers", ("(1.250) is -1.250", "3.125- is -3.125", "(1.250) is a text")),
+        (["(1.250)", "3.125-"], "negative_numbers", ("(1.250) is -1250", "3.125- is -3125", "(1.250) is a text")),
         (["1.234-", "2.345-"], "decimal_separator", ("1.234- is -1234", "1.234- is -1.234")),
     ],
 )
 def test_negative_numbers_are_examples(values: list[str], option: str, examples: tuple):
-    _, questions = detect_numbers({"saldo": values[-2:]}, ";")
+    options, questions = detect_numbers({"saldo": values[-2:]}, ";")
     question = next(question for question in questions if question.option == option)
-    assert of_values(question, {"saldo": values}).examples == examples
+    assert of_values(question, {"saldo": values}, options).examples == examples
+
+
+@pytest.mark.parametrize(
+    ("columns", "option", "examples"),
+    [
+        ({"d": ["31.12.24"], "n": ["1.234"]}, "decimal_separator", ("1.234 is 1234", "1.234 is 1.234")),
+        ({"c": ["€ 2,50"], "a": ["3.5"], "b": ["2,50"]}, "decimal_separator", ("3.5 is 3.5", "3.5 is a text")),
+        ({"d": ["31.12.24"], "n": ["1.234"]}, "thousands_separator", ("1.234 is 1234", "")),
+        (
+            {"a": ["1'234,5"], "b": ["1\u00a0234,5"]},
+            "thousands_separator",
+            ("1'234,5 is 1234.5", "1\u00a0234,5 is 1234.5"),
+        ),
+    ],
+)
+def test_examples_of_separators_are_numbers_as_a_load_reads_them(columns: dict, option: str, examples: tuple):
+    _, questions, _ = value_questions(columns, ";")
+    assert next(question.examples for question in questions if question.option == option) == examples
+
+
+@pytest.mark.parametrize(
+    ("columns", "examples"),
+    [
+        (
+            {"a": ["31.12.2024"] * 3_000, "b": ["n/a", "31.12.24"]},
+            {
+                "%d.%m.%Y": "31.12.2024 is 31 December 2024",
+                None: "31.12.24 is a text",
+                "%d.%m.%y": "31.12.24 is 31 December 2024",
+            },
+        ),
+        (
+            {"a": ["2024-12-31"], "b": ["31.12.2024"]},
+            {None: "31.12.2024 is a text", "%d.%m.%Y": "31.12.2024 is 31 December 2024"},
+        ),
+        (
+            {"a": ["31.12.2024"], "nr": ["20241231"]},
+            {
+                "%d.%m.%Y": "31.12.2024 is 31 December 2024",
+                None: "20241231 is a number",
+                "%Y%m%d": "20241231 is 31 December 2024",
+            },
+        ),
+    ],
+)
+def test_each_format_of_dates_has_an_example_that_it_reads(columns: dict, examples: dict):
+    _, (question, *_), _ = value_questions(columns, ";")
+    assert dict(zip(question.candidates, question.examples, strict=True)) == examples
 
 
 @pytest.mark.parametrize(
@@ -491,6 +629,19 @@ def test_words_of_two_languages_that_contradict_each_other_are_asked():
     options, questions = detect_truth_words({"a": ["ja", "nein"], "b": ["n", "o"], "c": ["s", "n"]})
     assert options["true_words"].startswith("ja")
     assert [question.option for question in questions] == ["true_words", "false_words"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["J", "N"], ["31.12.24"], ["01.02.2024"], ["2-", "3"], ["12 enero 2026"]],
+    ids=["words", "years", "days", "signs", "months"],
+)
+def test_more_than_three_columns_are_named_by_the_first_ones(values: list[str]):
+    columns = dict.fromkeys("abcde", values)
+    _, questions, unread = value_questions(columns)
+    sentences = [question.reason for question in questions] or notes_of(unread)
+    assert "a, b, c …" in sentences[-1]
+    assert not any("d" in sentence.split("…")[0].split() for sentence in sentences)
 
 
 # --- names
