@@ -1,4 +1,4 @@
-"""Names that a dataset or column has in an environment (``APPLIED_NAMES``)."""
+"""Names that a dataset or column has in an environment (``IS_NAME_APPLIED``)."""
 
 from django.db.models import Q
 

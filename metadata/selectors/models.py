@@ -109,7 +109,7 @@ def models_reading(datasets: Iterable[TargetDataset]) -> QuerySet[TargetDataset]
 
 
 def readable(dataset: TargetDataset) -> Readable:
-    """Return a dataset (of ``all_readable`` or ``readable_datasets``) with its columns."""
+    """Return a dataset (of ``_named`` or ``_with_columns``) with its columns."""
     described = dataset.history_of or dataset
     rows = {column.name.lower(): column for column in described.columns.all() if column.active}
     head = (dataset, str(dataset), dataset.active)

@@ -25,7 +25,7 @@ USER = "ada"
 WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 # Users and objects of the demo (loader/management/demo_work.py and the command itself).
 AIRPORT, LAST_RUN = "EDDB", "demo-20260905"
-HISTORIZED, WAITING, WAITING_TITLE = "rawcore.rc_air_airport", "serving.timetable", "timetable"
+HISTORIZED, WAITING_TITLE = "rawcore.rc_air_airport", "timetable"
 ANSWER_WITHIN = 90_000
 
 

@@ -111,10 +111,6 @@ def _has_value(name: str, row_id: tuple[str, str], before: dict, after: dict) ->
     return False
 
 
-def logged() -> dict[tuple[str, str], set[str]]:
-    return {(entry.subject_kind, entry.subject_key): set(changes(entry)) for entry in entries()}
-
-
 def generated() -> TargetDataset:
     generation.generate_targets(source_dataset=airport_source())
     return TargetDataset.objects.get(name="rc_air_airport")

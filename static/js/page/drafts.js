@@ -1,11 +1,10 @@
 // What was typed into a form is not lost when sending it comes to nothing: the session has ended, the
 // server answers with an error, the thing is gone. It is kept in this tab alone until a page arrives
-// that has dealt with it, and comes back in the same form, for the same person. Forms with a password,
-// or marked data-not-kept, are never kept.
+// that has dealt with it, and comes back in the same form, for the same person. Forms with a password
+// are never kept.
 
 const KEY = "elevata-kept";
 const ANSWERED_WITHIN = 120000; // milliseconds
-const UNKEPT = "input[type=password], [data-secret]";
 
 function stored() {
   try {
@@ -50,7 +49,7 @@ document.addEventListener("submit", (event) => {
   // Who signs in has nothing to keep, and gets back what is kept.
   if (form.method !== "post" || !document.body.dataset.person) return;
   drop();
-  if (form.matches("[data-not-kept]") || form.querySelector(UNKEPT)) return;
+  if (form.querySelector("input[type=password]")) return;
   const typed = Array.from(form.elements).filter(isVisible);
   if (!typed.length) return;
   const labels = {};

@@ -46,7 +46,7 @@ def asks(of: Facts) -> dict[str, str]:
     return {person.name: ask for person in EVERYBODY if (ask := asked_of(of, person))}
 
 
-def test_an_open_report_actionsthose_who_may_approve_it():
+def test_an_open_report_asks_those_who_may_approve_it():
     assert asks(facts()) == {"bob": DECIDE, "ada": OTHERS}
 
 
@@ -66,11 +66,11 @@ def test_approver_without_the_required_role_has_no_action():
     assert asked_of(replace(facts(), need=Need(1, "steward")), replace(BOB, roles=frozenset({"admin"}))) == DECIDE
 
 
-def test_an_approved_report_actionsthose_who_may_execute_it():
+def test_an_approved_report_asks_those_who_may_execute_it():
     assert asks(facts(report_states.APPROVED, decided=yes("bob"))) == {"olga": EXECUTE, "ada": OTHERS}
 
 
-def test_report_that_needs_no_approval_actionsfor_execution():
+def test_report_that_needs_no_approval_asks_for_execution():
     assert asks(facts(need=0)) == {"olga": EXECUTE, "ada": OTHERS}
 
 
@@ -82,38 +82,38 @@ def test_approver_is_not_asked_to_execute_if_the_policy_forbids_it():
 
 
 @pytest.mark.parametrize("state", sorted(states.RESTARTABLE))
-def test_stopped_execution_actionsoperators_to_resume_it(state: str):
+def test_stopped_execution_asks_operators_to_resume_it(state: str):
     stopped = facts(report_states.APPROVED, decided=yes("bob"), execution=state)
     assert asks(stopped) == {"olga": RESUME, "ada": OTHERS}
 
 
-def test_stopped_execution_of_an_outdated_report_actionsfor_resuming():
+def test_stopped_execution_of_an_outdated_report_asks_for_resuming():
     stopped = facts(report_states.APPROVED, decided=yes("bob"), execution=states.FAILED, stale="TABLE_MOVED")
     assert asked_of(stopped, OLGA) == RESUME
 
 
-def test_running_execution_actionsno_user():
+def test_running_execution_asks_no_user():
     assert asks(facts(report_states.APPROVED, decided=yes("bob"), execution=states.RUNNING)) == {"ada": OTHERS}
 
 
-def test_a_blocked_report_actionsits_authors():
+def test_a_blocked_report_asks_its_authors():
     assert asks(facts(report_states.BLOCKED)) == {"ada": REPAIR}
 
 
-def test_rejected_report_actionsits_authors_for_a_new_one():
+def test_rejected_report_asks_its_authors_for_a_new_one():
     assert asks(facts(report_states.REJECTED)) == {"ada": RENEW}
 
 
-def test_outdated_report_actionsits_authors_for_a_new_one_and_no_user_to_approve():
+def test_outdated_report_asks_its_authors_for_a_new_one_and_no_user_to_approve():
     assert asks(facts(stale="REPORT_STALE")) == {"ada": RENEW}
 
 
-def test_superseded_report_actionsits_creator_to_open_the_newer_one():
+def test_superseded_report_asks_its_creator_to_open_the_newer_one():
     superseded = facts(report_states.SUPERSEDED, authors=frozenset({"ada", "bob"}))
     assert asks(superseded) == {"ada": FOLLOW}
 
 
-def test_report_without_changes_actionsno_user():
+def test_report_without_changes_asks_no_user():
     assert asks(facts(report_states.NO_CHANGES)) == {}
 
 

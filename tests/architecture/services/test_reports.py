@@ -152,13 +152,13 @@ def test_every_user_who_changed_a_dataset_is_an_author(built):
 def test_user_who_changed_another_dataset_is_no_author(built):
     eve = person("eve", Role.EDITOR)
     with acting_as(eve):
-        other = customers_of(built)
+        other = orders()
     rename(built, "full_name", "display_name")
     assert built.report(Scope(DATASET, "rawcore.rc_crm_customer")).authors == ["ada"]
     assert "eve" in built.report(Scope(DATASET, str(other))).authors
 
 
-def customers_of(world) -> TargetDataset:
+def orders() -> TargetDataset:
     from metadata.services.datasets.targets import create_target_dataset
 
     schema = TargetDataset.objects.get(name="rc_crm_customer").schema

@@ -209,7 +209,7 @@ def test_execution_of_a_silent_worker_can_be_resumed_at_once(world: World, olga:
 
 
 def test_resume_resets_the_queued_time(world: World, olga: Client, previewed: Preview):
-    execution = lose_worker(world, previewed)
+    execution = lose_worker(world)
     Execution.objects.update(queued_at=timezone.now() - timedelta(days=3))
     olga.post(page_of(execution, "resume/"))
     execution.refresh_from_db()

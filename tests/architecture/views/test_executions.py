@@ -43,7 +43,7 @@ def page_of(execution: Execution, part: str = "") -> str:
     return f"/executions/{execution.pk}/{part}"
 
 
-def lose_worker(world: World, preview: Preview) -> Execution:
+def lose_worker(world: World) -> Execution:
     """Return an execution whose worker died after its first step."""
     execution = world.queued()
     with pytest.raises(Killed):
@@ -175,7 +175,7 @@ def test_cancelling_requires_a_confirmation(world: World, olga: Client, previewe
 
 
 def test_lost_execution_is_resumed_without_repeating_a_step(world: World, olga: Client, previewed: Preview):
-    execution = lose_worker(world, previewed)
+    execution = lose_worker(world)
     assert "Resume" in read(olga, page_of(execution))
     assert olga.post(page_of(execution, "resume/")).url == page_of(execution)
     assert Execution.objects.get(pk=execution.pk).status == "queued"
@@ -185,7 +185,7 @@ def test_lost_execution_is_resumed_without_repeating_a_step(world: World, olga: 
 
 
 def test_abandoning_requires_a_reason_and_creates_a_record(world: World, olga: Client, previewed: Preview):
-    execution = lose_worker(world, previewed)
+    execution = lose_worker(world)
     answer = olga.post(page_of(execution, "abandon/"), {"reason": "  "})
     assert answer.status_code == 422
     assert "Enter a reason." in html_of(answer)
@@ -203,7 +203,7 @@ def test_resume_of_an_executed_report_is_refused_with_a_reason(world: World, olg
 
 
 def test_buttons_of_a_lost_execution_are_disabled_for_a_viewer(world: World, viewer: Client, previewed: Preview):
-    execution = lose_worker(world, previewed)
+    execution = lose_worker(world)
     assert 'disabled title="Ask for the operator role to resume' in read(viewer, page_of(execution))
     for part in ("cancel/", "resume/", "abandon/"):
         assert viewer.post(page_of(execution, part)).status_code == 403

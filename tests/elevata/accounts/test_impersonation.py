@@ -189,10 +189,6 @@ def _link(ada: User) -> None:
     link_identity(user=ada, issuer="https://id.example.org", subject="s-1")
 
 
-def _put_out(ada: User) -> None:
-    deactivate_user(user=ada)
-
-
 @pytest.mark.parametrize(
     ("change", "action"),
     [

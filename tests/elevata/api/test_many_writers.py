@@ -83,10 +83,8 @@ def test_concurrent_edits_of_fifty_programs_are_all_stored_and_logged(live_serve
         def add(number: int, word: str) -> int:
             address = f"{live_server.url}/api/v1/columns/{columns[number % COLUMNS].key}/"
             response = clients[number].get(address)
-            change, tag = (
-                {"description": f"{response.json()['description']} {word}"},
-                {"If-Match": response.headers["ETag"]},
-            )
+            change = {"description": f"{response.json()['description']} {word}"}
+            tag = {"If-Match": response.headers["ETag"]}
             return clients[number].patch(address, json=change, headers=tag).status_code
 
         assert set(edit_concurrently(add, 412)) <= {200, 412}

@@ -1,6 +1,7 @@
 """Tests that no code writes metadata rows without the change log.
 
-``test_changelog_services`` runs the metadata services; this module searches the source code for other writes.
+``tests/metadata/services/rows/test_change_log.py`` runs the metadata services; this module searches the source code
+for other writes.
 """
 
 import ast

@@ -11,7 +11,7 @@ import pytest
 from elevata.core.data_folder import make_private
 
 ROOT = Path(__file__).parents[3]
-# Writes all files of a data folder except the warehouse (see tests/loader/test_private_files_spark.py).
+# Writes all files of a data folder except the warehouse (see tests/loader/engine/test_substitution.py).
 WRITING = """
 
 from pathlib import Path

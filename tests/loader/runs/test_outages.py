@@ -24,7 +24,7 @@ from tests.services.process import Server
 from tests.services.redis import start_redis
 
 # Each test has a separate data folder and separate servers. By day, the parts have separate tests: test_supervisor
-# (lock), test_execute_once_services (messages), test_broker (folder).
+# (lock), test_single_execution (messages), test_broker (folder).
 pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 MANY = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(20_000)))

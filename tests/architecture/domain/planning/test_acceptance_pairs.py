@@ -37,11 +37,6 @@ def ds(*columns: dict, key: str = "d1", name: str = "rc_a", h: bool = False, bar
     return {"key": key, "name": name, "columns": [*(() if bare else (ID,)), *columns], **defaults, **fields}
 
 
-def plain_and_historized(*columns: dict, **fields: Any) -> dict[bool, list[dict]]:
-    """Return one dataset, plain (False) and historized (True)."""
-    return {h: [ds(*columns, h=h, **fields)] for h in (False, True)}
-
-
 def of_type(type_: str) -> dict:
     return col("c2", "v", type_)
 

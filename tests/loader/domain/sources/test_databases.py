@@ -11,7 +11,6 @@ from metadata.domain.sources.database_locations import PORTS, DatabasePlace
 from metadata.domain.sources.formats import TABLE
 from metadata.domain.sources.reading_options import ReadingOptions, options_of
 
-PLACE = DatabasePlace("db", 5432, "my erp", "reader")
 COLUMNS = (
     DescribedColumn("id", "int4"),
     DescribedColumn('a "b', "numeric", 10, 2),

@@ -55,7 +55,7 @@ def content(database: psycopg.Connection, columns: str = "id, v", table: str = "
     return database.execute(f"SELECT {columns} FROM {table} ORDER BY id").fetchall()
 
 
-def register_rows(database: psycopg.Connection) -> list[tuple]:
+def registry_rows(database: psycopg.Connection) -> list[tuple]:
     query = "SELECT table_name, environment, dataset, version, row_count FROM elevata_copies"
     return database.execute(query).fetchall()
 
@@ -66,7 +66,7 @@ def test_copy_replaces_a_table_and_keeps_grants_indexes_and_views(spark, tmp_pat
     assert item.copy(item.target())["status"] == "copied"
     version = item.table(item.rawcore_spec).version()
     assert content(database) == [(0, "a"), (1, "a"), (2, "a")]
-    assert register_rows(database) == [("mart.item", "dev", item.state.qualified_name, version, 3)]
+    assert registry_rows(database) == [("mart.item", "dev", item.state.qualified_name, version, 3)]
     assert item.copy(item.target(), verify=True)["status"] == "unchanged"
     assert item.copy(item.target(), check=True)["error"] is None
     database.execute(
@@ -187,7 +187,7 @@ def test_copy_of_another_environment_is_not_touched(spark, tmp_path, database):
     item = Copied(spark, tmp_path).given((rows_of(3), DAY[0]))
     item.copy(item.target())
     assert item.copy(item.target(environment="prod"))["error"]["code"] == "COPY_FOREIGN"
-    assert register_rows(database)[0][1] == "dev"
+    assert registry_rows(database)[0][1] == "dev"
 
 
 def test_names_that_need_quotes_are_kept(spark, tmp_path, database):
@@ -301,7 +301,7 @@ def test_copy_that_dies_leaves_the_former_rows_and_is_repeated(spark, tmp_path, 
         with pytest.raises(Killed):
             item.copy(item.target())
     assert len(content(database)) == 3
-    assert register_rows(database)[0][-1] == 3
+    assert registry_rows(database)[0][-1] == 3
     assert item.copy(item.target())["status"] == "copied"
     assert len(content(database)) == 4
     beside_table = beside(item.target()).partition(".")[2]
@@ -333,7 +333,7 @@ def test_renamed_copy_keeps_its_views_and_a_wider_type_follows(spark, tmp_path, 
     assert (result["status"], result["warnings"]) == ("copied", [])
     assert database.execute("SELECT count(*) FROM mart.over").fetchone() == (3,)
     assert database.execute("SELECT pg_typeof(id)::text FROM mart.things LIMIT 1").fetchone() == ("bigint",)
-    assert [row[0] for row in register_rows(database)] == ["mart.things"]
+    assert [row[0] for row in registry_rows(database)] == ["mart.things"]
     assert database.execute("SELECT to_regclass('mart.item')").fetchone() == (None,)
 
 

@@ -181,7 +181,7 @@ def test_check_of_random_histories_has_the_findings_of_the_reference(make_histor
         for code, words in SENTENCES.items():
             if any(words in sentence for sentence in sentences):
                 expected.setdefault(code, set()).add(id)
-        stored += [_stored_version(row, history, policy) for row in rows]
+        stored += [_stored_version(row, policy) for row in rows]
     history.write(*stored, rawcore=[])
     assert expected
     actual = findings_of(history, samples=1000)
@@ -190,7 +190,7 @@ def test_check_of_random_histories_has_the_findings_of_the_reference(make_histor
     assert "HISTORY_KEY" not in actual
 
 
-def _stored_version(row: dict, history: WrittenHistory, policy: HistoryPolicy) -> dict:
+def _stored_version(row: dict, policy: HistoryPolicy) -> dict:
     end = row["valid_to"]
     if end is None and policy.open_end:
         end = "9999-12-31"

@@ -357,10 +357,6 @@ def _view(name: str) -> str:
     return "model_" + "".join(letter if letter.isalnum() else "_" for letter in name)
 
 
-def _stored(text: str) -> str:
-    return str(stored_type(parse(text)))
-
-
 @pytest.mark.parametrize(
     "text",
     [f"SELECT {expression} AS x FROM rawcore.t" for expression in (*EXPRESSIONS, *AGGREGATES)] + list(QUERIES),

@@ -245,7 +245,7 @@ def compare(
     Keys rehashed ``anew`` must be digests, one for each former key.
     """
     new_rows = warehouse.rows(now.key)
-    pairs = {column.name: present_name(column, before, now) for column in before.columns}
+    pairs = {column.name: present_name(column, now) for column in before.columns}
     gone = {column.key for column in before.columns if pairs[column.name] is None}
     assert gone == dropped
     for old, new in pairs.items():
@@ -260,7 +260,7 @@ def compare(
         assert warehouse.spark.table(f"{warehouse.prefix}{now.qualified_name}").count() == len(rows)
 
 
-def present_name(column: ObservedColumn, before: ObservedTable, now: ObservedTable) -> str | None:
+def present_name(column: ObservedColumn, now: ObservedTable) -> str | None:
     """Return the present name of a column, identified by stable key.
 
     A column replaced by one of another kind of type has lost its key, not its values.

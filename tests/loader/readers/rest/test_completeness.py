@@ -61,10 +61,6 @@ def replies_of(*answers: Answer) -> list[Reply]:
     return [lambda _, answer=answer: answer for answer in answers]
 
 
-def thirds(**members: Any) -> list[dict[str, Any]]:
-    return [{"items": ALL[start : start + 3]} | members for start in (0, 3, 6)]
-
-
 COUNTED = {"paging": "page", "total_path": "pages"}
 SIZED = {"paging": "offset", "page_size": 5}
 TOTAL = SIZED | {"total_path": "total"}
@@ -276,9 +272,7 @@ ENDED: dict[str, tuple[dict[str, Any], list[Any]]] = {
 
 @pytest.mark.parametrize("claim", MORE_THAN_CAME, ids=lambda claim: next(iter(claim)))
 @pytest.mark.parametrize("paging", ENDED)
-def test_claim_of_more_records_is_refused_by_every_paging(
-    api: ApiServer, paging: str, claim: dict[str, Any]
-):
+def test_claim_of_more_records_is_refused_by_every_paging(api: ApiServer, paging: str, claim: dict[str, Any]):
     options, pages = ENDED[paging]
     headers = {name: value for name, value in claim.items() if name[0].isupper()}
     members = {} if headers else claim

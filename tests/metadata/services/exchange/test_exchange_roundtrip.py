@@ -131,6 +131,7 @@ def refer_to_itself(row: TargetDataset) -> None:
 
 EDITS = {
     "1 rename the key": rename_the_key,
+    "1 retire a column": retire_a_column,
     "2 track": track_it,
     "3 expression": add_an_expression,
     "4 refer": refer_to_itself,

@@ -263,7 +263,7 @@ def test_thousands_or_decimals_are_asked_if_no_value_shows_it():
         ({"a": ["1,234"], "b": ["1 234"]}, (",", ".")),
     ],
 )
-def test_separator_before_three_digits_is_always_asked(columns: dict, decimals: tuple):
+def test_separator_before_three_digits_is_asked_whichever_is_likelier(columns: dict, decimals: tuple):
     _, questions = detect_numbers(columns, ";")
     assert {question.option: question.candidates for question in questions}["decimal_separator"] == decimals
 

@@ -59,7 +59,6 @@ def orc(spark, path, query):
 
 
 ROW = "SELECT 'a' id, 1 n, TIMESTAMP'2026-01-02 03:04:05' at, CAST(1.5 AS decimal(10,2)) price, array('x', 'y') tags"
-TYPES = ["string", "integer", "timestamp", "decimal(10,2)", "json"]
 EXPECTED = [("a", 1, AT, Decimal("1.50"), '["x","y"]')]
 
 
