@@ -86,6 +86,7 @@ bench: setup ## history step beside its peers; writes bench/results.json (over a
 lint: ## style of code, scripts and templates, types, and the import rules between the apps
 	@$(BOOTSTRAP) setup --with-tests
 	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --quiet --check .
 	@$(TYPES)
 	@$(NPM) lint
 	@$(TEMPLATES)

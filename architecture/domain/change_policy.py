@@ -93,9 +93,7 @@ class PolicySet:
             "severities": {
                 code: severity for code, severity in sorted(self.severities.items()) if (code, severity) not in omitted
             },
-            "approvals": {
-                risk: _as_json(self.approvals[risk]) for risk in RISKS
-            },
+            "approvals": {risk: _as_json(self.approvals[risk]) for risk in RISKS},
             "approver_may_execute": self.approver_may_execute,
             "automatic_safe_changes": self.automatic_safe_changes,
             **({"readers": self.readers} if self.readers != SPARK else {}),

@@ -196,9 +196,7 @@ def _live_versions(dataset: DatasetState, table: TableSpec, called: Callable[[Ta
     return Query(f"({live_versions(dataset, called(table))})", (table,))
 
 
-def _current_rows(
-    upstream: DatasetState, inlining: _Inlining, path: tuple[str, ...], statement: Statement
-) -> Query:
+def _current_rows(upstream: DatasetState, inlining: _Inlining, path: tuple[str, ...], statement: Statement) -> Query:
     if upstream.materialization != VIEW:
         return _columns_read(current_table(upstream), _rows_of(upstream, inlining.called), statement, inlining)
     if upstream.key not in inlining.queries:

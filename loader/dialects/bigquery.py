@@ -20,7 +20,7 @@ class BigQuery(Dialect):
     name, title, parser = "bigquery", "BigQuery", "bigquery"
     source = "https://cloud.google.com/bigquery/docs/reference/standard-sql"
     longest_name = 300
-    refused_in_names = "!\"$()*,./;?@[\\]^`{}~"
+    refused_in_names = '!"$()*,./;?@[\\]^`{}~'
     types = {
         data_types.STRING: "STRING",
         data_types.INTEGER: "INT64",

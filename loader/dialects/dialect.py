@@ -131,9 +131,7 @@ class Dialect(TextValues):
         assignments = ",\n  ".join(f"{name} = {value}" for name, value in values.items())
         return f"UPDATE {table}\nSET\n  {assignments}\n{conditions(where)}"
 
-    def update_from(
-        self, table: str, values: Mapping[str, str], source: str, on: str, where: Iterable[str]
-    ) -> str:
+    def update_from(self, table: str, values: Mapping[str, str], source: str, on: str, where: Iterable[str]) -> str:
         """Return an UPDATE of ``table AS h`` with values of the query ``source AS s``."""
         assignments = ",\n  ".join(f"{name} = {value}" for name, value in values.items())
         return (

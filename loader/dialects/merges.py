@@ -167,9 +167,7 @@ def rawcore(stage: Stage, applied: AppliedRuns) -> Iterator[str]:
     )
 
 
-def _current(
-    stage: Stage, columns: list[ColumnSpec], part: str, alias: str, source: str, applied: AppliedRuns
-) -> str:
+def _current(stage: Stage, columns: list[ColumnSpec], part: str, alias: str, source: str, applied: AppliedRuns) -> str:
     name = stage.dialect.identifier
     selected = [f"'{part}' AS {name(PART)}", *(f"{alias}.{name(column.name)}" for column in columns)]
     return f"SELECT {', '.join(selected)}\nFROM {source}\nWHERE {applied.is_new}"

@@ -218,9 +218,7 @@ class SqlServer(Dialect):
     def _unicode(text: str) -> str:
         return "N'" + text.replace("'", "''") + "'"
 
-    def update_from(
-        self, table: str, values: Mapping[str, str], source: str, on: str, where: Iterable[str]
-    ) -> str:
+    def update_from(self, table: str, values: Mapping[str, str], source: str, on: str, where: Iterable[str]) -> str:
         assignments = ",\n  ".join(f"{name} = {value}" for name, value in values.items())
         return (
             f"UPDATE h\nSET\n  {assignments}\nFROM {table} AS h\nINNER JOIN (\n{indented(source)}\n) AS s ON {on}\n"

@@ -113,8 +113,7 @@ class Postgres(Dialect):
     def refuse_if(self, code: str, message: str, violations: str) -> str:
         text = self.text(f"{code}: {message}".replace("%", "%%"))
         return (
-            f"DO $check$ BEGIN IF EXISTS (\n{indented(violations)}\n"
-            f") THEN RAISE EXCEPTION {text}; END IF; END $check$"
+            f"DO $check$ BEGIN IF EXISTS (\n{indented(violations)}\n) THEN RAISE EXCEPTION {text}; END IF; END $check$"
         )
 
     def move_table(self, qualified_name: str, schema: str) -> list[str]:

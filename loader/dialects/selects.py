@@ -105,9 +105,7 @@ class ModelView:
 class _SelectTranslation(Translation):
     """Writer of expressions over the columns of several tables, by their aliases in lower case."""
 
-    def __init__(
-        self, sql: str, dialect: Dialect, sources: Mapping[str, tuple[str, TableSpec]], where: str
-    ) -> None:
+    def __init__(self, sql: str, dialect: Dialect, sources: Mapping[str, tuple[str, TableSpec]], where: str) -> None:
         super().__init__(sql, dialect, {}, where, "")
         self.sources = sources
 

@@ -109,9 +109,7 @@ def differences(expected: Mapping[str, str], present: Mapping[str, str]) -> list
     return sorted(path for path in {*expected, *present} if expected.get(path) != present.get(path))
 
 
-def _tables(
-    specs: Iterable[TableSpec], dialect: Dialect
-) -> tuple[dict[str, str], dict[str, str], list[Unrendered]]:
+def _tables(specs: Iterable[TableSpec], dialect: Dialect) -> tuple[dict[str, str], dict[str, str], list[Unrendered]]:
     """Return the statements that create schemas and tables, and the tables that the dialect cannot have."""
     wanted = [(spec.qualified_name, _columns(spec.columns)) for spec in specs]
     if wanted:

@@ -212,9 +212,7 @@ class Runner:
         )
         return {"status": attempt.run(), "commits": commits.path_in_use().as_json()}
 
-    def _perform_run(
-        self, kind: str, request_id: str, body: dict, secrets: Mapping[str, str] | None = None
-    ) -> dict:
+    def _perform_run(self, kind: str, request_id: str, body: dict, secrets: Mapping[str, str] | None = None) -> dict:
         manifest = from_json(MANIFESTS[kind], body)
         if isinstance(manifest, CopyManifest):
             manifest = manifest.with_passwords(secrets or {})

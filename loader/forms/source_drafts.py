@@ -64,9 +64,7 @@ class SourceDraft:
         return cls(system, data, load_type_data or QueryDict(), place, lines, facts)
 
     @classmethod
-    def proposed(
-        cls, system: System, place: Place, result: Sample, masked: Collection[str], *, name: str = ""
-    ) -> Self:
+    def proposed(cls, system: System, place: Place, result: Sample, masked: Collection[str], *, name: str = "") -> Self:
         """Return the draft of everything that a sample proposes; ``name`` replaces the proposed name."""
         names = proposed_names(place.location, place.format)
         if name:

@@ -90,9 +90,7 @@ def _freshness(points: tuple[Point, ...]) -> Chart:
     bands = bands_before(hours)
     # A gap that is still open is an anomaly once it is too long, and never too short.
     late = frozenset(
-        place
-        for place in outside_bands(hours, bands)
-        if place < len(points) or _is_above(hours[place], bands[place])
+        place for place in outside_bands(hours, bands) if place < len(points) or _is_above(hours[place], bands[place])
     )
     options = {"unit": "h", "note": note, "anomalies": late}
     return banded_chart("freshness", "Freshness", times, "Since the load before", hours, **options)

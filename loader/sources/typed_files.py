@@ -82,9 +82,7 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
     values: list[list[Value]]
     values = [_values(plain[name]) if name in plain else [None] * count for name, _, _, _ in columns]
     problems = {name: _problem_of_values(array) for name, array in plain.items()}
-    described = [
-        (name, shown, kind, problem or problems.get(name, "")) for name, shown, kind, problem in columns
-    ]
+    described = [(name, shown, kind, problem or problems.get(name, "")) for name, shown, kind, problem in columns]
     return TypedRows(described, values, count == total)
 
 

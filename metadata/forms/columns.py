@@ -83,9 +83,7 @@ class ColumnFields(DescribedFields):
         set_choices(
             self,
             "inputs",
-            [
-                (str(name), [(str(column.key), column.name) for column in columns]) for name, columns in self._readable
-            ],
+            [(str(name), [(str(column.key), column.name) for column in columns]) for name, columns in self._readable],
         )
 
     def values_given(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -101,9 +101,7 @@ class CheckFields(forms.Form):
         set_choices(
             self,
             "severity",
-            [
-                (value, label) for value, label in SEVERITIES.items() if value != QUARANTINE or may_keep_aside
-            ],
+            [(value, label) for value, label in SEVERITIES.items() if value != QUARANTINE or may_keep_aside],
         )
         if "columns" in self.fields:
             columns = dataset.columns.filter(active=True).order_by("ordinal", "id")

@@ -21,9 +21,7 @@ def renames(was: Readable, now: Readable) -> list[tuple[str, str]]:
     ]
 
 
-def columns_around(
-    text: str, before: Mapping[int, Readable], after: Mapping[int, Readable]
-) -> tuple[Columns, Columns]:
+def columns_around(text: str, before: Mapping[int, Readable], after: Mapping[int, Readable]) -> tuple[Columns, Columns]:
     """Return the columns that a SELECT reads before and after a change, both with the names after it.
 
     ``before`` and ``after`` are the datasets that change, by primary key.

@@ -20,9 +20,7 @@ def name_of(column: ColumnState) -> str:
     return column.name.lower()
 
 
-def change_column(
-    side: Side, pair: Pair[ColumnState], wider: list[tuple[ColumnState, ColumnState]]
-) -> Iterable[Draft]:
+def change_column(side: Side, pair: Pair[ColumnState], wider: list[tuple[ColumnState, ColumnState]]) -> Iterable[Draft]:
     """Yield the operations on one column, under its desired key."""
     if pair.before == pair.after and not _changes_meaning(side, pair):
         return
@@ -35,9 +33,7 @@ def change_column(
             )
         return
     if not before.active:
-        yield with_rule(
-            side, after, side.operation(ops.UNRETIRE_COLUMN, before, message="the column is filled again")
-        )
+        yield with_rule(side, after, side.operation(ops.UNRETIRE_COLUMN, before, message="the column is filled again"))
     if before.name != after.name:
         yield _rename(side, pair)
     yield from _change_type(side, before, after, wider)

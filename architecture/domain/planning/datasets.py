@@ -305,9 +305,7 @@ def _since_followed(
     names = {pair.before.name: pair.after.name for pair in matching.known}
     moved = dataset_moved(followed, wanted, names, renames)
     if key_moved(matching.known, matching.new, matching.gone):
-        return policy_rules.KEY_CHANGE, (
-            "the business key is made up of other columns than when it was last followed",
-        )
+        return policy_rules.KEY_CHANGE, ("the business key is made up of other columns than when it was last followed",)
     for pair in matching.known:
         of_column = column_moved(pair, renames, wanted.key)
         for what in of_column.what:

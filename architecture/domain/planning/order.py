@@ -78,9 +78,7 @@ def _drop_order(draft: Draft, rank: Mapping[str, int]) -> tuple[int, bool, str]:
     return -rank[operation.dataset_key], operation.op == ops.DROP_TABLE, operation.column
 
 
-def _dataset_by_dataset(
-    drafts: list[Draft], rank: Mapping[str, int], taken_names: set[tuple[str, str]]
-) -> list[Draft]:
+def _dataset_by_dataset(drafts: list[Draft], rank: Mapping[str, int], taken_names: set[tuple[str, str]]) -> list[Draft]:
     by_dataset: dict[str, list[Draft]] = {}
     for draft in sorted(drafts, key=lambda item: _column_order(item, rank, taken_names)):
         by_dataset.setdefault(draft.operation.dataset_key, []).append(draft)

@@ -79,8 +79,10 @@ def only_compared_otherwise(noted: Mapping[str, str], now: str) -> bool:
     """Return True if the recorded set has the columns of the set ``now``, some of them hashed as text by v1."""
     recorded = dict(_parts(frozenset(noted.get(HASHED, "").split())))
     current = dict(_parts(frozenset(now.split())))
-    return recorded != current and recorded.keys() == current.keys() and all(
-        _is_computable(recorded[key], kind) for key, kind in current.items()
+    return (
+        recorded != current
+        and recorded.keys() == current.keys()
+        and all(_is_computable(recorded[key], kind) for key, kind in current.items())
     )
 
 

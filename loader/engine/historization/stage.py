@@ -238,12 +238,14 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
         F.max(content).alias("high"),
         F.count_if(null_key).alias("nulls"),
     )
-    totals = row_of(per_key.agg(
-        F.coalesce(F.sum("n"), F.lit(0)).alias("rows"),
-        F.count(F.lit(1)).alias("keys"),
-        F.count_if(F.col("low") != F.col("high")).alias("conflicts"),
-        F.coalesce(F.sum("nulls"), F.lit(0)).alias("nulls"),
-    ).first())
+    totals = row_of(
+        per_key.agg(
+            F.coalesce(F.sum("n"), F.lit(0)).alias("rows"),
+            F.count(F.lit(1)).alias("keys"),
+            F.count_if(F.col("low") != F.col("high")).alias("conflicts"),
+            F.coalesce(F.sum("nulls"), F.lit(0)).alias("nulls"),
+        ).first()
+    )
     if totals["nulls"]:
         raise Refusal(
             "NULL_KEY",

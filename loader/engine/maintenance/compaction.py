@@ -4,7 +4,6 @@ It takes two Delta statements: OPTIMIZE merges small files but never rewrites a 
 rows are deleted; REORG rewrites the files with deleted rows only.
 """
 
-
 from loader.contract import run_states
 from loader.contract.manifest.maintenance import CompactManifest
 from loader.engine.maintenance.context import MaintenanceContext, carried

@@ -120,12 +120,14 @@ def disk_use(table: DeltaTable) -> DiskUse:
     files = DataFrame(snapshot.allFiles().toDF(), table.spark)
     # Deletion vectors may share a file, so their files are counted once and their bytes each.
     stored = F.col("deletionVector.storageType").isin("u", "p")
-    current = row_of(files.agg(
-        F.count("*").alias("files"),
-        F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
-        F.countDistinct(F.when(stored, F.col("deletionVector.pathOrInlineDv"))).alias("vectors"),
-        F.coalesce(F.sum(F.when(stored, F.col("deletionVector.sizeInBytes"))), F.lit(0)).alias("vector_bytes"),
-    ).first())
+    current = row_of(
+        files.agg(
+            F.count("*").alias("files"),
+            F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
+            F.countDistinct(F.when(stored, F.col("deletionVector.pathOrInlineDv"))).alias("vectors"),
+            F.coalesce(F.sum(F.when(stored, F.col("deletionVector.sizeInBytes"))), F.lit(0)).alias("vector_bytes"),
+        ).first()
+    )
     current_files, current_bytes = current.files + current.vectors, current.bytes + current.vector_bytes
     all_files, all_bytes = _content(table, "")
     log_files, log_bytes = _content(table, f"/{_LOG}")

@@ -20,9 +20,11 @@ def profile(frame: DataFrame, hidden: Collection[str] = ()) -> dict[str, Any]:
     """Return the number of rows and a profile of each column; ``hidden`` columns have counts and no values."""
     types = types_of_frame(frame)
     wanted = [(name, sql) for name, type_ in types.items() for sql in _numbers(name, type_, name in hidden)]
-    row = row_of(frame.agg(
-        F.count(F.lit(1)).alias("rows"), *(F.expr(sql).alias(f"n{place}") for place, (_, sql) in enumerate(wanted))
-    ).first())
+    row = row_of(
+        frame.agg(
+            F.count(F.lit(1)).alias("rows"), *(F.expr(sql).alias(f"n{place}") for place, (_, sql) in enumerate(wanted))
+        ).first()
+    )
     values: dict[str, list[Any]] = {name: [] for name in types}
     for place, (name, _) in enumerate(wanted):
         values[name].append(row[f"n{place}"])

@@ -209,9 +209,7 @@ def _same_values(opened: Opened, source: SourceSpec, new: list[str], stored: Sto
     return {name: {"same_as": shares} for name, shares in same.items()}
 
 
-def _paired_values(
-    opened: Opened, before: DataFrame, keys: list[str], missing: list[str], new: list[str]
-) -> DataFrame:
+def _paired_values(opened: Opened, before: DataFrame, keys: list[str], missing: list[str], new: list[str]) -> DataFrame:
     """Return the values of missing and new columns as text, for the keys that both deliveries have."""
     delivered = _records(opened).select(
         *(opened.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(keys)),

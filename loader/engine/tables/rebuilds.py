@@ -3,7 +3,6 @@
 A rebuild is one atomic overwrite in place. It is verified, and undone by RESTORE if rows are missing.
 """
 
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 

@@ -27,12 +27,14 @@ def size_of(table: DeltaTable) -> dict[str, int | None]:
     files = DataFrame(table.snapshot().allFiles().toDF(), table.spark)
     records = F.get_json_object("stats", "$.numRecords").cast("bigint")
     live = records - F.coalesce(F.col("deletionVector.cardinality"), F.lit(0))
-    totals = row_of(files.agg(
-        F.count("*").alias("files"),
-        F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
-        F.count(records).alias("counted"),
-        F.coalesce(F.sum(live), F.lit(0)).alias("rows"),
-    ).first())
+    totals = row_of(
+        files.agg(
+            F.count("*").alias("files"),
+            F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
+            F.count(records).alias("counted"),
+            F.coalesce(F.sum(live), F.lit(0)).alias("rows"),
+        ).first()
+    )
     return {
         "rows": totals.rows if totals.counted == totals.files else None,
         "bytes": totals.bytes,

@@ -104,9 +104,7 @@ def _expect(kind: int, expected: int) -> None:
         raise ValueError(f"its footer has a value of the kind {kind} instead of {expected}")
 
 
-def _list_of(
-    content: bytes, at: int, kind: int, wanted: Mapping[int, _Reader]
-) -> tuple[list[dict[int, Any]], int]:
+def _list_of(content: bytes, at: int, kind: int, wanted: Mapping[int, _Reader]) -> tuple[list[dict[int, Any]], int]:
     """Return the wanted fields of each structure of a list, and the place after it."""
     _expect(kind, _LIST)
     size, inner, at = _list_head(content, at)

@@ -298,11 +298,7 @@ def readable_names(user: Any, schema: str = "") -> list[str]:
     states = [state for state in _visible(user, environment) if not schema or state.schema == schema]
     entries = {state.qualified_name: state for state in states if state.key not in missing}
     described = _described(entries.values())
-    readable = [
-        state
-        for name, state in entries.items()
-        if name not in described or may_read(user, described[name])
-    ]
+    readable = [state for name, state in entries.items() if name not in described or may_read(user, described[name])]
     return sorted({name for state in readable for name in names_of_dataset(state)}, key=str.lower)
 
 

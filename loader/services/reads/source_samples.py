@@ -25,9 +25,7 @@ class Place:
     options: dict[str, Any] | None
 
 
-def readable_sample(
-    user: Any, system: System, place: Place
-) -> tuple[Sample, frozenset[str]]:
+def readable_sample(user: Any, system: System, place: Place) -> tuple[Sample, frozenset[str]]:
     """Return a sample as the user may see it, and the names in lower case of columns whose values are masked.
 
     If any source with sensitive columns reads there, all columns are masked but those that are described as harmless,
@@ -77,6 +75,4 @@ def record_sensitive_sample(
     """Write a change-log entry for each source whose sensitive values a user was shown."""
     names = [name for name in columns if name.lower() in hidden]
     for source, _ in classified.sources:
-        record_sensitive_read(
-            name=str(source), key=str(source.key), kind=kind, columns=names, found_by=[], rows=rows
-        )
+        record_sensitive_read(name=str(source), key=str(source.key), kind=kind, columns=names, found_by=[], rows=rows)

@@ -110,9 +110,7 @@ class _Reader:
             return self._select(node, tables, outer)
         raise self.statement.problem(node, f"{node.key} is no query")
 
-    def _with(
-        self, node: exp.Expr, tables: Mapping[str, Relation], outer: Scope | None
-    ) -> Mapping[str, Relation]:
+    def _with(self, node: exp.Expr, tables: Mapping[str, Relation], outer: Scope | None) -> Mapping[str, Relation]:
         expressions = node.args.get("with_")
         known = dict(tables)
         for cte in expressions.expressions if expressions is not None else ():

@@ -336,9 +336,7 @@ class Queries:
         expressions.groups, expressions.clause = groups, ""
         expressions.has_sets = group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
 
-    def _group_keys(
-        self, node: exp.Select, group: exp.Group, expressions: Expressions
-    ) -> tuple[list[exp.Expr], bool]:
+    def _group_keys(self, node: exp.Select, group: exp.Group, expressions: Expressions) -> tuple[list[exp.Expr], bool]:
         """Return the grouped expressions, and True if ROLLUP, CUBE or GROUPING SETS leave some of them NULL."""
         if group.args.get("all"):
             named = next((source for source in expressions.scope.sources if source.column("all")), None)

@@ -248,6 +248,7 @@ def can_cast(from_type: SqlType, to_type: SqlType) -> bool:
     kinds = tuple("number" if data_type.is_numeric else data_type.name for data_type in (from_type, to_type))
     return kinds not in _NOT_CAST and not (from_type.item and to_type.item is None)
 
+
 # Types in CAST by the names of sqlglot.
 CAST_TYPES = {
     "TINYINT": SqlType("tinyint"),

@@ -114,9 +114,7 @@ def _statement(text: str, select: Select, placeholders: dict[int, str]) -> State
     tables = [node for node in tables if node.db or node.name.lower() not in derived]
     tables.sort(key=start_of)
     names = {each.name.lower() for each in columns} | {each.name.lower() for each in _listed_names(select.nodes)}
-    has_star = any(
-        node.is_star for each in select.nodes if isinstance(each, exp.Select) for node in each.expressions
-    )
+    has_star = any(node.is_star for each in select.nodes if isinstance(each, exp.Select) for node in each.expressions)
     return Statement(
         text, select.plain, select.tokens, select.tree, placeholders, calls, columns, tables, frozenset(names), has_star
     )

@@ -44,9 +44,7 @@ def test_difference_exits_with_1_and_creates_a_proposal(orders: SourceDataset, l
     assert str(SourceProposal.objects.get().key) == result["proposal"]
 
 
-def test_unreadable_source_does_not_stop_the_check_of_others(
-    shop: System, orders: SourceDataset, landing: Path
-):
+def test_unreadable_source_does_not_stop_the_check_of_others(shop: System, orders: SourceDataset, landing: Path):
     lost = SourceDatasetFactory(system=shop, name="lost", short_name="lost", location="lost.csv")
     SourceColumnFactory(dataset=lost, name="id", key_ordinal=1)
     out = StringIO()

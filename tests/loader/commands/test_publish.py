@@ -150,9 +150,7 @@ def test_report_creates_its_view_in_the_catalog_and_records_the_statement(airpor
     assert "CREATE OR REPLACE VIEW `stage`.`stg_air_airport`" in json.dumps(done.record.document)
 
 
-def test_report_succeeds_with_a_warning_where_the_catalog_does_not_support_views(
-    airports, runner, script
-):
+def test_report_succeeds_with_a_warning_where_the_catalog_does_not_support_views(airports, runner, script):
     preview = preview_creation()
     script.add(findings=[{**TAKEN, "name": STAGE, "kind": "view", "problem": "unsupported"}])
     done = work(requested_execution(preview), runner)

@@ -76,7 +76,7 @@ def shape_of(connection: Connection, engine: str, qualified_name: str) -> dict[s
     else:
         query = (
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
-            f"WHERE attrelid = to_regclass('\"{schema}\".\"{name}\"') AND attnum > 0 AND NOT attisdropped"
+            f'WHERE attrelid = to_regclass(\'"{schema}"."{name}"\') AND attnum > 0 AND NOT attisdropped'
         )
     return dict(connection.rows(query))
 

@@ -50,9 +50,7 @@ def dated(rawcore: TargetDataset) -> TargetDataset:
         ({"rank_by": "column"}, "rank_by"),
     ],
 )
-def test_invalid_policy_is_refused_when_saved(
-    rawcore: TargetDataset, policy: dict, field: str
-) -> None:
+def test_invalid_policy_is_refused_when_saved(rawcore: TargetDataset, policy: dict, field: str) -> None:
     targets.create_target_column(dataset=rawcore, name="counter", type="bigint")
     with pytest.raises(MetadataError) as refused:
         targets.update_target_dataset(dataset=rawcore, expected_version=1, history_policy=policy)

@@ -177,11 +177,13 @@ class Arrivals:
         """Raise Refusal if rows of one key and time differ; count identical rows as duplicates."""
         outranks = F.col("is_delete") & F.lit(self.policy.input == CDC)
         conflict = (F.col("contents") > 1) & ~outranks
-        totals = row_of(per_time.agg(
-            F.count_if(conflict).alias("conflicts"),
-            F.coalesce(F.sum("n"), F.lit(0)).alias("kept"),
-            F.coalesce(F.sum(F.col("contents") + outranks.cast("int")), F.lit(0)).alias("distinct"),
-        ).first())
+        totals = row_of(
+            per_time.agg(
+                F.count_if(conflict).alias("conflicts"),
+                F.coalesce(F.sum("n"), F.lit(0)).alias("kept"),
+                F.coalesce(F.sum(F.col("contents") + outranks.cast("int")), F.lit(0)).alias("distinct"),
+            ).first()
+        )
         self.counts["skipped_deletes"] = self.counts["rows"] - totals["kept"]
         self.counts["duplicates"] = totals["kept"] - totals["distinct"]
         refuse_conflicting(self.load.name, totals["conflicts"], per_time.where(conflict), "own", "time")

@@ -199,14 +199,16 @@ class FilesBatch:
         null_key = any_of(self._plain(name, wanted[name]).isNull() for name in keys)
         null_time = self._plain(time, wanted[time]).isNull()
         marked = any_of(self._is_marked(name) for name in wanted if file != UPDATE)
-        sums = row_of(frame.agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.count_if(null_key).alias("keys"),
-            F.count_if(null_time).alias("times"),
-            F.count_if(marked).alias("marked"),
-            total(F.count_if(has_nanoseconds(text)) for text in too_fine).alias("cut"),
-            *(F.count_if(condition).alias(f"m{i}") for i, condition in enumerate(misfit.values())),
-        ).first())
+        sums = row_of(
+            frame.agg(
+                F.count(F.lit(1)).alias("rows"),
+                F.count_if(null_key).alias("keys"),
+                F.count_if(null_time).alias("times"),
+                F.count_if(marked).alias("marked"),
+                total(F.count_if(has_nanoseconds(text)) for text in too_fine).alias("cut"),
+                *(F.count_if(condition).alias(f"m{i}") for i, condition in enumerate(misfit.values())),
+            ).first()
+        )
         self.counts["rows"] = self.counts.get("rows", 0) + sums["rows"]
         if sums["cut"]:
             self.warnings.append(f"{sums['cut']} times of the {file} file were cut to microseconds.")

@@ -78,12 +78,16 @@ def _line_numbers(opened: Opened, placed: DataFrame, rows: list) -> list[int | N
     spanning = opened.names if opened.reader.spans_lines else ()
     line_ends = [_line_ends(opened.column(name)) for name in spanning]
     inside = F.when(F.col(MALFORMED).isNotNull(), _line_ends(F.col(MALFORMED))).otherwise(total(line_ends))
-    before = row_of(placed.agg(
-        *(
-            F.sum(F.when((F.col(FILE) == row[FILE]) & (F.col(SOURCE_ROW) < row[SOURCE_ROW]), inside)).alias(str(index))
-            for index, row in enumerate(rows)
-        )
-    ).first())
+    before = row_of(
+        placed.agg(
+            *(
+                F.sum(F.when((F.col(FILE) == row[FILE]) & (F.col(SOURCE_ROW) < row[SOURCE_ROW]), inside)).alias(
+                    str(index)
+                )
+                for index, row in enumerate(rows)
+            )
+        ).first()
+    )
     lines = []
     for index, row in enumerate(rows):
         path = from_uri(row[FILE])

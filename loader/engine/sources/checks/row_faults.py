@@ -136,16 +136,18 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
     cut = [column.name for column in source.columns if opened.marks_cut(numbered, column.name)]
     with checked_quotes(opened) as quote_warnings:
-        totals = row_of(numbered.agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.count_if(opened.is_empty_record).alias("empty"),
-            F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
-            F.count_if(any_of(_has_c1_controls(opened, source))).alias("controls"),
-            F.count_if(any_of(_begins_with_mark(opened))).alias("marks"),
-            *(F.count_if(fault_class.condition).alias(f"fault_{i}") for i, fault_class in enumerate(fault_classes)),
-            *(count.alias(f"ambiguous_{i}") for i, count in enumerate(ambiguous)),
-            *(F.count_if(opened.cut(name)).alias(f"cut_{i}") for i, name in enumerate(cut)),
-        ).first())
+        totals = row_of(
+            numbered.agg(
+                F.count(F.lit(1)).alias("rows"),
+                F.count_if(opened.is_empty_record).alias("empty"),
+                F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
+                F.count_if(any_of(_has_c1_controls(opened, source))).alias("controls"),
+                F.count_if(any_of(_begins_with_mark(opened))).alias("marks"),
+                *(F.count_if(fault_class.condition).alias(f"fault_{i}") for i, fault_class in enumerate(fault_classes)),
+                *(count.alias(f"ambiguous_{i}") for i, count in enumerate(ambiguous)),
+                *(F.count_if(opened.cut(name)).alias(f"cut_{i}") for i, name in enumerate(cut)),
+            ).first()
+        )
     if totals["replaced"]:
         _check_encoding(opened, numbered, any_of(replaced), totals["replaced"])
     counts = {column: totals[f"ambiguous_{i}"] for i, column in enumerate(local)}
@@ -176,9 +178,7 @@ def _has_c1_controls(opened: Opened, source: SourceSpec) -> list[Column]:
         return []
     texts = [opened.column(name) for name in ([c.name for c in source.columns] or opened.names)]
     # Few texts are longer in bytes than in characters, and only these can have such a character.
-    return [
-        (F.octet_length(text) > F.char_length(text)) & F.rlike(text, F.lit("[\\x{80}-\\x{9f}]")) for text in texts
-    ]
+    return [(F.octet_length(text) > F.char_length(text)) & F.rlike(text, F.lit("[\\x{80}-\\x{9f}]")) for text in texts]
 
 
 def _begins_with_mark(opened: Opened) -> list[Column]:

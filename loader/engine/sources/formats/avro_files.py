@@ -1,6 +1,5 @@
 """Avro, read by Spark's data source; ``avro_values`` converts values of logical types that it does not know."""
 
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T

@@ -44,9 +44,7 @@ def _nested(schema: AvroSchema, kind: dict[str, Any], value: Column) -> Column |
         case "map":
             if convert(schema, kind["values"], value) is None:
                 return None
-            return F.transform_values(
-                value, lambda _, item: cast("Column", convert(schema, kind["values"], item))
-            )
+            return F.transform_values(value, lambda _, item: cast("Column", convert(schema, kind["values"], item)))
         case "record" if not schema.is_recursive(kind):
             fields = {part["name"]: value.getField(part["name"]) for part in kind["fields"]}
             changed = {part["name"]: convert(schema, part["type"], fields[part["name"]]) for part in kind["fields"]}

@@ -201,8 +201,8 @@ def _read_lines(delivered: Delivered, wanted: tuple[str, ...]) -> _Lines:
     is_malformed, has_other_rows = _is_malformed(value), _has_other_rows(value)
     # Most lines have the same set of keys, so sets are collected.
     keys = F.array_sort(F.array_distinct(F.json_object_keys(line)))
-    summary = (
-        row_of(lines.where(line != "")
+    summary = row_of(
+        lines.where(line != "")
         .agg(
             F.count(F.lit(1)).alias("lines"),
             F.count_if(is_malformed).alias("malformed"),
@@ -211,7 +211,7 @@ def _read_lines(delivered: Delivered, wanted: tuple[str, ...]) -> _Lines:
             F.collect_set(F.when(~is_malformed, keys)).alias("key_sets"),
             F.collect_set(F.when(is_malformed, keys)).alias("malformed_key_sets"),
         )
-        .first())
+        .first()
     )
     if summary["undecoded"] and (summary["undecoded"] == summary["lines"] or summary["other_rows"]):
         places = first_lines(delivered.spark, delivered.files, is_undecoded(value) & (line != ""))

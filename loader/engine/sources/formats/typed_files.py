@@ -278,9 +278,7 @@ def _unreadable_column(name: str, file: DeliveredFile, problem: str) -> Refusal:
     )
 
 
-def types_differ(
-    name: str, kind: T.DataType, file: DeliveredFile, known: T.DataType, first: DeliveredFile
-) -> Refusal:
+def types_differ(name: str, kind: T.DataType, file: DeliveredFile, known: T.DataType, first: DeliveredFile) -> Refusal:
     """Return the refusal of a column whose types differ between two files."""
     return Refusal(
         "TYPES_DIFFER",

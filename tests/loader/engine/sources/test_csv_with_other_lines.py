@@ -20,7 +20,7 @@ CASES = [
         2,
     ),
     (CONTRACT, {"skip_lines": 1}, '5" pipes\n\nid,name,n\na,"x\ny",1\n', [("a", "x\ny", "1")], 0),
-    (CONTRACT, {"footer_lines": 2}, "id,name,n\r\na,x,1\r\nSum,1\r\n\"open\r\n\r\n", [("a", "x", "1")], 0),
+    (CONTRACT, {"footer_lines": 2}, 'id,name,n\r\na,x,1\r\nSum,1\r\n"open\r\n\r\n', [("a", "x", "1")], 0),
     (CONTRACT, {"skip_lines": 1, "header": False}, "note\na,x,1\n", [("a", "x", "1")], 0),
     (
         CONTRACT,

@@ -27,9 +27,7 @@ def manifest(items: Dataset, api: ApiServer, day: int, **options) -> LoadManifes
     made = items.manifest(items.folder, at=DAY.format(day), run_id=f"{items.folder.name}:{day}")
     source = replace(api.source(**{"paging": "page", "path": "items"} | options), columns=made.raw[0].source.columns)
     inputs = tuple(replace(stage_input, options=source.options) for stage_input in made.rawcore[0].inputs)
-    return replace(
-        made, raw=(replace(made.raw[0], source=source),), rawcore=(replace(made.rawcore[0], inputs=inputs),)
-    )
+    return replace(made, raw=(replace(made.raw[0], source=source),), rawcore=(replace(made.rawcore[0], inputs=inputs),))
 
 
 @pytest.mark.core

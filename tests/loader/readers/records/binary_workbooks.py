@@ -245,7 +245,7 @@ def _ods_cell(value: Any) -> str:
             attributes = 'office:value-type="string" office:string-value="" calcext:value-type="error"'
             return f"<table:table-cell {attributes}><text:p>{name}</text:p></table:table-cell>"
         case Formula(result, is_calculated):
-            attributes = f'table:formula={quoteattr("of:=[.A1]*2")}'
+            attributes = f"table:formula={quoteattr('of:=[.A1]*2')}"
             if is_calculated:
                 attributes += f' office:value-type="float" office:value="{result!r}"'
         case _:

@@ -450,7 +450,7 @@ def test_breaks_and_blanks_in_a_text_of_an_opendocument_sheet_are_read():
         "<text:p>a<text:tab/>b</text:p>",
         "<text:p>a<text:line-break/>b</text:p><text:p>c</text:p>",
         '<office:annotation><text:p>x<text:tab/></text:p></office:annotation><text:p>a<text:s text:c="2"/>b</text:p>',
-        '<office:annotation><text:p>x</text:p></office:annotation><text:p>a<text:tab/>b</text:p>',
+        "<office:annotation><text:p>x</text:p></office:annotation><text:p>a<text:tab/>b</text:p>",
     )
     cell = '<table:table-row><table:table-cell office:value-type="string">{}</table:table-cell></table:table-row>'
     content = ods([["v"]], after="".join(cell.format(text) for text in texts))

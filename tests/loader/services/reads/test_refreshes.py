@@ -35,9 +35,7 @@ def request(keys: list[str], **more) -> Refresh:
 
 def test_refresh_creates_a_report_in_the_name_of_the_user(keys, editor, runner):
     scope = {"kind": "dataset", "name": "rawcore.rc_air_airport", "target_only": True}
-    done = perform_refresh(
-        request(keys, purpose="report", scope=scope, user=editor).pk, worker="w", runner=runner
-    )
+    done = perform_refresh(request(keys, purpose="report", scope=scope, user=editor).pk, worker="w", runner=runner)
     assert (done.status, done.found, done.error) == ("succeeded", 0, None)
     assert (done.report, done.report.created_by) == (ChangeReport.objects.get(), editor)
 

@@ -71,9 +71,7 @@ def test_a_rename_is_confirmed_by_a_user(editor: Client, orders: SourceDataset, 
     assert (proposal.status, proposal.reason) == ("accepted", "the shop renamed it")
 
 
-def test_split_rename_is_accepted_as_two_changes(
-    editor: Client, orders: SourceDataset, proposal: SourceProposal
-):
+def test_split_rename_is_accepted_as_two_changes(editor: Client, orders: SourceDataset, proposal: SourceProposal):
     chosen = {"choose": "yes", "rename": "split|renamed:customer>customer_no"}
     page = html_of(editor.get(address(proposal), chosen))
     assert "Accept 2 changes" in words(page)

@@ -178,9 +178,7 @@ def test_a_failed_first_load_can_be_repeated_with_a_corrected_file(operator: Cli
     assert LoadRun.objects.count() == 2
 
 
-def test_run_page_offers_to_load_the_rest_after_faulty_rows(
-    operator: Client, viewer: Client, orders: SourceDataset
-):
+def test_run_page_offers_to_load_the_rest_after_faulty_rows(operator: Client, viewer: Client, orders: SourceDataset):
     raw = TargetDataset.objects.get(name="raw_shop_orders")
     error = REFUSAL | {"faults": [{"code": "NULL_KEY", "count": 1, "message": "1 row has no key"}]}
     run = LoadRunFactory(status="failed")

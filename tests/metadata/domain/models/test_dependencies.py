@@ -19,9 +19,7 @@ SENSITIVE = {("s.person", "name"), ("s.person", "salary")}
 def sensitive(text: str, columns: set[tuple[str, str]] = SENSITIVE) -> set[str]:
     """Return the columns of a SELECT that are sensitive if these columns are."""
     result = dependencies(text, DATASETS)
-    values = {
-        name: [each for each in own if not isinstance(each, Choice)] for name, own in result.columns.items()
-    }
+    values = {name: [each for each in own if not isinstance(each, Choice)] for name, own in result.columns.items()}
     choices = {
         name: [_condition(each) for each in own if isinstance(each, Choice)] for name, own in result.columns.items()
     }
