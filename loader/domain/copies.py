@@ -7,7 +7,7 @@ from uuid import UUID
 
 from loader.contract.manifest.copies import CopyColumn, CopyTarget
 from loader.contract.refusals import Refusal
-from metadata.domain.copies import BESIDE
+from metadata.domain.copies import BESIDE, INCLUDE
 from metadata.domain.sql import quote_standard_identifier
 
 FOREIGN, BEHIND, DIFFERS, SENSITIVE = "COPY_FOREIGN", "COPY_BEHIND", "COPY_DIFFERS", "COPY_SENSITIVE"
@@ -21,6 +21,8 @@ REGISTER_COLUMNS = (
     ("checksum", "TEXT NOT NULL"),
     ("copied_at", "TIMESTAMP WITH TIME ZONE NOT NULL"),
 )
+# Column of a table of changes: true for the key of rows to delete. No dataset's column has a name with a space.
+GONE = CopyColumn("is gone", "boolean", "boolean", INCLUDE)
 # Waits before a failed copy is made again: the first one, and the longest.
 FIRST_WAIT, LONGEST_WAIT = timedelta(minutes=10), timedelta(hours=6)
 
@@ -80,19 +82,25 @@ def checksum(alias: str) -> str:
     return f"coalesce(sum(('x' || substr(md5({alias}::text), 1, 15))::bit(60)::bigint), 0)"
 
 
-def apply_changes(table: str, changes: str, gone: str, columns: Sequence[str], keys: Sequence[str]) -> tuple[str, str]:
+def apply_changes(table: str, changes: str, columns: Sequence[str], keys: Sequence[str]) -> tuple[str, str]:
     """Return the statements that delete and insert rows; each returns number and checksum of its rows.
 
-    ``changes`` has the rows to insert, ``gone`` the keys of all rows to delete; the names are quoted.
+    ``changes`` has the rows to insert, and those to delete with their keys alone and ``GONE``; the names are quoted.
     """
-    same = " AND ".join(f"t.{quote_standard_identifier(key)} = g.{quote_standard_identifier(key)}" for key in keys)
+    gone = quote_standard_identifier(GONE.name)
+    same = " AND ".join(f"t.{quote_standard_identifier(key)} = c.{quote_standard_identifier(key)}" for key in keys)
     return (
-        f"WITH deleted AS (DELETE FROM {table} t USING {gone} g WHERE {same} RETURNING t.*) "
+        f"WITH deleted AS (DELETE FROM {table} t USING {changes} c WHERE c.{gone} AND {same} RETURNING t.*) "
         f"SELECT count(*), {checksum('deleted')} FROM deleted"
     ), (
         f"WITH inserted AS (INSERT INTO {table} ({names(columns)}) SELECT {names(columns)} FROM {changes} "
-        f"RETURNING {names(columns)}) SELECT count(*), {checksum('inserted')} FROM inserted"
+        f"WHERE NOT {gone} RETURNING {names(columns)}) SELECT count(*), {checksum('inserted')} FROM inserted"
     )
+
+
+def count_changed(changes: str) -> str:
+    """Return the query for the number of changed keys."""
+    return f"SELECT count(*) FROM {changes} WHERE {quote_standard_identifier(GONE.name)}"
 
 
 def check_owner(target: CopyTarget, table: str, place: str, *, exists: bool, row: Registered | None) -> None:

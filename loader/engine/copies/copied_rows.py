@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from loader.contract.manifest.copies import CopyColumn, CopyTarget
 from loader.contract.refusals import Refusal
+from loader.domain.copies import GONE
 from loader.engine.tables.commits import open_files
 from loader.engine.tables.table_files import TableFiles
 from loader.engine.tables.tables import DeltaTable
@@ -57,17 +58,17 @@ class CopiedRows:
         """Return all rows with the columns of the copy."""
         return self._selected(self._frame, target)
 
-    def changed_keys(self, target: CopyTarget, since: int) -> DataFrame:
-        """Return the keys of rows that were added, changed or removed since a version."""
-        return self._files.changed_rows(since, target.keys).distinct()
+    def changes(self, target: CopyTarget, since: int) -> DataFrame:
+        """Return rows that were added or changed since a version, and the keys of all that changed, which are ``GONE``.
 
-    def changed(self, target: CopyTarget, keys: DataFrame, since: int) -> DataFrame:
-        """Return the rows with these keys in files that came since a version, with the columns of the copy.
-
-        Rows of other files have such a key only if it is not unique, or if an earlier version was restored.
+        Rows are taken from files that came since. Another file has a changed key only if the key is not unique, or if
+        an earlier version was restored.
         """
-        added = self._files.added_rows(since)
-        return self._selected(added.join(F.broadcast(keys), list(target.keys), "left_semi"), target)
+        keys = self._files.changed_rows(since, target.keys).distinct()
+        added = self._files.added_rows(since).join(F.broadcast(keys), list(target.keys), "left_semi")
+        rows = self._selected(added, target).withColumn(GONE.name, F.lit(False))
+        gone = keys.select(*(self._value(column) for column in self.columns(target) if column.name in target.keys))
+        return rows.unionByName(gone.withColumn(GONE.name, F.lit(True)), allowMissingColumns=True)
 
     def _selected(self, frame: DataFrame, target: CopyTarget) -> DataFrame:
         return frame.select(*(self._value(column) for column in self.columns(target)))

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.contract.manifest.copies import CopyTarget
@@ -22,7 +21,7 @@ from loader.engine.copies.postgres_objects import KeptObjects, revoke_defaults
 from loader.engine.copies.postgres_values import refusal_of_values, written_value
 from loader.engine.copies.results import COPIED, UNCHANGED, CopyResult
 from loader.engine.java_errors import JAVA_ERRORS
-from loader.engine.session import persisted, source_hosts
+from loader.engine.session import source_hosts
 from loader.engine.sources.database_connections import close_quietly, open_connection
 from loader.engine.sources.databases import database_error
 from metadata.domain.copies import CHANGES, REGISTER, REPLACE
@@ -46,7 +45,7 @@ _SESSION = (
 )
 # Kinds of tables in PostgreSQL's catalog.
 _TABLES = ("r", "p")
-_ADDED, _GONE = "_new", "_gone"
+_CHANGES = "_changes"
 # Classes of SQLSTATE: values, and errors that pass (connection, conflict, resources, locks, operator, system).
 _DATA = ("22",)
 _PASSING = ("08", "40", "53", "55", "57", "58")
@@ -234,7 +233,7 @@ class PostgresCopy:
         if not self.kind_of(self.register_table):
             self.connection.execute(rules.create_register(self.register))
         row = self.owned(self.target.table)
-        for suffix in ("", _ADDED, _GONE):
+        for suffix in ("", _CHANGES):
             self.connection.execute(f"DROP TABLE IF EXISTS {qualified(self.beside + suffix)}")
         self.connection.execute(rules.create_table(qualified(self.beside), self.columns))
         if any(name and self.kind_of(name) for name in (self.target.table, self.target.former_table)):
@@ -299,57 +298,46 @@ class PostgresCopy:
     def _by_changes(self, row: Registered, run_id: str) -> CopyResult | None:
         """Apply the changed keys; return None with a warning if they are not known, or do not give the table's rows."""
         self.phase(f"writing changes to {self.target.system}")
-        keys = None
+        changes = self.beside + _CHANGES
+        self.connection.execute(rules.create_table(qualified(changes), [*self.columns, rules.GONE]))
+        revoke_defaults(self.connection, changes)
+        self.connection.java.commit()
         try:
-            try:
-                keys = persisted(self.rows.changed_keys(self.target, row.version), StorageLevel.MEMORY_AND_DISK)
-                count = keys.count()
-            except JAVA_ERRORS:  # nearly always since a vacuum or Delta removed files of the version
-                log.info("the changes of %s cannot be read", self.rows.name, exc_info=True)
-                reason = f"the changes since version {row.version} cannot be read, as after a vacuum"
-                self.warnings.append(f"the whole table was copied: {reason}")
-                return None
-            added, gone, table = self.beside + _ADDED, self.beside + _GONE, qualified(self.target.table)
-            key_columns = [column for column in self.columns if column.key]
-            self.connection.execute(rules.create_table(qualified(added), self.columns))
-            self.connection.execute(rules.create_table(qualified(gone), key_columns))
-            for name in (added, gone):
-                revoke_defaults(self.connection, name)
-            self.connection.java.commit()
-            self._write(self.rows.changed(self.target, keys, row.version), added, tasks=1)
-            self._write(keys, gone, tasks=1)
-        finally:
-            if keys is not None:
-                keys.unpersist()
-        content = self._apply_changes(row, table, added, gone, run_id)
-        if content is None:
-            for name in (added, gone):
-                self._commit(f"DROP TABLE IF EXISTS {qualified(name)}")
-            self.warnings.append("the whole table was copied: changed keys alone would not give the table's rows")
-            return None
-        result = CopyResult.of(COPIED, self.rows.version, content, CHANGES)
-        result.changed = count
-        return result
+            self._write(self.rows.changes(self.target, row.version), changes, tasks=1)
+        except JAVA_ERRORS as failure:  # of tables, nearly always since a vacuum or Delta removed files of the version
+            if database_error(self.session, failure) is not None:
+                raise
+            log.info("the changes of %s cannot be read", self.rows.name, exc_info=True)
+            return self._without_changes(f"the changes since version {row.version} cannot be read, as after a vacuum")
+        result = self._apply_changes(row, changes, run_id)
+        return result or self._without_changes("changed keys alone would not give the table's rows")
 
-    def _apply_changes(self, row: Registered, table: str, added: str, gone: str, run_id: str) -> Content | None:
+    def _without_changes(self, reason: str) -> None:
+        self._commit(f"DROP TABLE IF EXISTS {qualified(self.beside + _CHANGES)}")
+        self.warnings.append(f"the whole table was copied: {reason}")
+
+    def _apply_changes(self, row: Registered, changes: str, run_id: str) -> CopyResult | None:
         """Delete and insert rows in one transaction; return None, with nothing changed, if rows would be missing."""
+        table, source = qualified(self.target.table), qualified(changes)
         with self._transaction():
             self.connection.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")
             if self.owned(self.target.table) != row:
                 message = f"{self.target.table} was copied by another run meanwhile"
                 raise Refusal(rules.DIFFERS, message, hint="Run again.")
             names = [column.name for column in self.columns]
-            statements = rules.apply_changes(table, qualified(added), qualified(gone), names, self.target.keys)
+            statements = rules.apply_changes(table, source, names, self.target.keys)
             ((lost, lost_sum),), ((new, new_sum),) = (self.connection.rows(each) for each in statements)
             total = int(row.checksum) - int(lost_sum) + int(new_sum)
             content = Content(row.row_count - int(lost) + int(new), str(total))
             if content.row_count != self.rows.row_count:
                 self.connection.java.rollback()
                 return None
-            for name in (added, gone, self.beside):
+            result = CopyResult.of(COPIED, self.rows.version, content, CHANGES)
+            result.changed = int(self.connection.text(rules.count_changed(source)) or 0)
+            for name in (changes, self.beside):
                 self.connection.execute(f"DROP TABLE IF EXISTS {qualified(name)}")
             self._record(content, run_id)
-        return content
+        return result
 
     def _record(self, content: Content, run_id: str) -> None:
         target = self.target
