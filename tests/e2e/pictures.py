@@ -60,7 +60,7 @@ class Camera:
 
     def take(self, name: str, *, whole: bool = True) -> None:
         """Save a picture under this name after all requests have ended; ``whole`` includes all of a long page."""
-        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_load_state("networkidle", timeout=ANSWER_WITHIN)
         expect(self.page.locator(".spinner:visible")).to_have_count(0, timeout=ANSWER_WITHIN)
         self.page.mouse.move(0, 0)
         self.page.screenshot(path=FOLDER / f"{name}.png", full_page=whole, animations="disabled")
@@ -89,21 +89,16 @@ def walk(camera: Camera) -> None:
 def newcomer(camera: Camera) -> None:
     camera.go("/")
     camera.take("home")
-    camera.take_dark("home")
     camera.take_narrow("home")
 
 
 def engineer(camera: Camera) -> None:
     page = camera.page
-    camera.go("/sources/")
-    camera.take("sources")
     camera.dataset("rawcore.rc_net_route", "Lineage")
     expect(page.locator("[data-graph] svg")).to_be_visible()
     camera.take("lineage")
     camera.dataset(HISTORIZED)
     camera.take("columns")
-    camera.take_dark("columns")
-    camera.take_narrow("columns")
     camera.dataset(HISTORIZED, "History policy")
     camera.take("history-policy")
     camera.dataset(HISTORIZED, "Data")
@@ -123,13 +118,11 @@ def reviewer(camera: Camera) -> None:
     camera.go("/inbox/")
     expect(page.get_by_role("link", name=f"Report of {WAITING_TITLE}")).to_be_visible(timeout=ANSWER_WITHIN)
     camera.take("inbox", whole=False)
-    camera.take_narrow("inbox")
     page.get_by_role("link", name=f"Report of {WAITING_TITLE}").click()
     expect(page.locator("#downstream svg")).to_be_visible(timeout=ANSWER_WITHIN)
     # The statements further down contain the folder of this warehouse, so they are left out.
     page.evaluate("window.scrollTo(0, 0)")
     camera.take("report", whole=False)
-    camera.take_dark("report", whole=False)
     camera.take_narrow("report", whole=False)
 
 
@@ -139,12 +132,8 @@ def operator(camera: Camera) -> None:
     expect(page.locator("[data-graph] svg")).to_be_visible()
     camera.take("load-run")
     camera.take_dark("load-run", whole=False)
-    camera.take_narrow("load-run")
     camera.go("/drift/")
     camera.take("drift")
-    camera.take_narrow("drift")
-    camera.go("/schedules/")
-    camera.take("schedules", whole=False)
 
 
 def main(folder: Path = DEMO) -> int:
