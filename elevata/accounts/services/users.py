@@ -86,11 +86,19 @@ def ensure_user(
 
 
 def set_roles(*, user: Any, roles: Iterable[Role | str], announced: bool = True) -> None:
-    """Set the user's global roles to exactly these; grants for one place are not changed."""
+    """Set the user's global roles to exactly these; grants for one place are not changed.
+
+    ``announced`` is False for changes by single sign-on. Raises MetadataError ``invalid`` for users who take the role
+    from themselves by which they manage users: the last administrator stays.
+    """
     role_set = frozenset(_role(role) for role in roles)
     _must_manage()
     with writing():
         lock_user(user)
+        is_own = announced and current_actor().user == user and not user.is_superuser
+        if is_own and _manages_users(roles_of(user)) and not _manages_users(role_set):
+            message = "you cannot take the role from your own account by which you manage users"
+            raise MetadataError("invalid", message, "roles", user.get_username())
         before = _logged_fields(user)
         _set_groups(user, role_set)
         _record(user, before, _logged_fields(user), announced=announced)
@@ -222,6 +230,10 @@ def _must_manage() -> None:
     user = current_actor().user
     if user is not None and not may(user, RolePermission.MANAGE_USERS):
         raise MetadataError("not_permitted", needed_role(RolePermission.MANAGE_USERS))
+
+
+def _manages_users(roles: Collection[Role]) -> bool:
+    return any(RolePermission.MANAGE_USERS in ROLES[role] for role in roles)
 
 
 def _refuse_known(name: str) -> None:

@@ -7,6 +7,7 @@ from django.contrib.auth.models import AnonymousUser, Group, User
 from django.core.management import call_command
 from django.utils import timezone
 
+from elevata.accounts.actors import acting_as
 from elevata.accounts.models import PersonalToken
 from elevata.accounts.permissions import may, roles_of
 from elevata.accounts.roles import ROLES, Permission, Role, permissions_of
@@ -41,6 +42,15 @@ TABLE = {
 @pytest.mark.parametrize("permission", Permission)
 def test_role_gives_exactly_the_permissions_of_the_table(role: Role, permission: Permission) -> None:
     assert may(person(role), permission) == (permission in TABLE[role])
+
+
+def test_administrator_cannot_take_that_role_from_themselves() -> None:
+    user = person("admin", "editor")
+    with acting_as(user), pytest.raises(MetadataError, match="from your own account"):
+        set_roles(user=user, roles=["editor"])
+    with acting_as(user):
+        set_roles(user=user, roles=["admin"])
+    assert roles_of(user_named("ada")) == {Role.ADMIN}
 
 
 def test_roles_add_up() -> None:
