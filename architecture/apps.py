@@ -6,7 +6,7 @@ class ArchitectureConfig(AppConfig):
 
     def ready(self) -> None:
         from architecture.selectors import applied_names, authors, environments, health, search, subjects
-        from architecture.services import change_policy, proof
+        from architecture.services import change_policy, row_signatures
         from architecture.services.health import follow_changes
         from elevata.accounts.places import ENVIRONMENT_NAMES
         from elevata.audit.services.retention import NEEDED_ENTRIES
@@ -15,7 +15,7 @@ class ArchitectureConfig(AppConfig):
         from elevata.web.subjects import FINDERS, Finder
         from metadata.services.rows.row_changes import FOLLOWERS, IS_NAME_APPLIED
 
-        COMPARISONS.add(change_policy.differing_policy, proof.unproven_row)
+        COMPARISONS.add(change_policy.differing_policy, row_signatures.unproven_row)
         ENVIRONMENT_NAMES.provide(environments.environment_names)
         FINDERS.add(Finder("report", subjects.report_subject, comments=True))
         FOLLOWERS.add(follow_changes)

@@ -11,7 +11,7 @@ from django.db.models.fields.json import KT
 from architecture.domain.health import CODES, Severity
 from architecture.models import ChangeReport, DryRun, Environment, Execution, ExecutionRecord, HealthFinding
 from elevata.lists.selectors import FavouriteOnly
-from elevata.web.paging import StableOrdering, is_there, ranked
+from elevata.web.list_filters import StableOrdering, is_there, ranked
 from metadata.filtersets import is_dataset
 from metadata.models import TargetDataset, TargetSchema
 

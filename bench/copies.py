@@ -17,7 +17,7 @@ from loader.contract.manifest.sources import DatabaseSpec
 from loader.contract.run_states import COPY
 from loader.dialects.copied_columns import copied_columns, shape_of
 from loader.domain.copies import content_query, qualified
-from loader.domain.engines import engine_of
+from loader.domain.database_kinds import engine_of
 from loader.engine.maintenance.maintenance_runs import perform_run
 from loader.engine.tables.tables import DeltaTable
 from metadata.domain.copies import CHANGES, DELTA, DUCKDB, JDBC, LEAVE_OUT, REPLACE

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from bench.runner import Bound, Measure, Run, require
-from loader.contract.check_results import PASSED
+from loader.contract.check_outcomes import PASSED
 from loader.contract.manifest.checks import CheckSpec
 from loader.engine.quality.frame_checks import RowChecker
 from metadata.domain.sql import quote_identifier

@@ -320,7 +320,7 @@ SPECTACULAR_SETTINGS = {
         "SourceFormatEnum": "metadata.models.SourceDataset.Format",
         "UnknownParentEnum": "metadata.models.lineage.UNKNOWN_PARENTS",
         "ColumnRoleEnum": "metadata.models.TargetColumn.Role",
-        "CheckOutcomeEnum": "loader.contract.check_results.OUTCOME_CHOICES",
+        "CheckOutcomeEnum": "loader.contract.check_outcomes.OUTCOME_CHOICES",
         "QualityCheckKindEnum": "metadata.models.quality.KINDS",
         "ExposureKindEnum": "metadata.models.exposures.KINDS",
         "SeverityEnum": "metadata.models.quality.SEVERITIES",

@@ -12,7 +12,7 @@ from architecture.api.health import HealthViewSet
 from architecture.api.refreshes import DriftViewSet, RefreshViewSet
 from architecture.api.views import DryRunViewSet, ExecutionViewSet, RecordViewSet, ReportViewSet
 from elevata import help_pages, home
-from elevata.accounts import user_administration
+from elevata.accounts import user_pages
 from elevata.accounts import views as account_views
 from elevata.accounts.openid_connect import SingleSignOn, SingleSignOnCallback
 from elevata.accounts.sign_in import SignIn
@@ -133,9 +133,9 @@ urlpatterns = [
     path("sign-out/", without_role(LogoutView.as_view()), name="sign_out"),
     path("me/", account_views.Me.as_view(), name="me"),
     path("me/password/", account_views.OwnPassword.as_view(), name="own_password"),
-    path("users/", user_administration.UserList.as_view(), name="user_list"),
-    path("users/<str:name>/", user_administration.UserPage.as_view(), name="user_page"),
-    path("new-user/", user_administration.UserCreate.as_view(), name="user_new"),
+    path("users/", user_pages.UserList.as_view(), name="user_list"),
+    path("users/<str:name>/", user_pages.UserPage.as_view(), name="user_page"),
+    path("new-user/", user_pages.UserCreate.as_view(), name="user_new"),
     path("search/", SearchPage.as_view(), name="search"),
     path("help/glossary/", help_pages.Glossary.as_view(), name="glossary"),
     path("help/docs/<path:name>", help_pages.DocsPage.as_view(), name="docs_page"),

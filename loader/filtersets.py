@@ -11,7 +11,7 @@ from django.urls.converters import StringConverter
 
 from elevata.jobs.models import SYSTEM
 from elevata.lists.selectors import FavouriteOnly
-from elevata.web.paging import StableOrdering, YesNoFilter, is_there
+from elevata.web.list_filters import StableOrdering, YesNoFilter, is_there
 from loader.contract.run_states import BRINGING, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, SavedQuery, Schedule, SourceProposal
 from loader.selectors.quality_results import failing_columns

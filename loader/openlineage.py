@@ -38,7 +38,7 @@ from openlineage.client.serde import Serde
 from elevata.jobs import states
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Event
-from loader.contract.check_results import PROBLEMS
+from loader.contract.check_outcomes import PROBLEMS
 from loader.domain.queries.masking import without_any_value
 from loader.models import CheckResult, DatasetRun, LoadRun
 from loader.selectors.readable_results import readable_results

@@ -8,7 +8,7 @@ from django.db.models import F, Q, QuerySet
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.lists.selectors import FavouriteOnly
-from elevata.web.paging import StableOrdering, YesNoFilter, is_there, ranked
+from elevata.web.list_filters import StableOrdering, YesNoFilter, is_there, ranked
 from elevata.web.search import list_contains
 from metadata.domain import copies, exposures, types
 from metadata.domain.quality import check_kinds

@@ -2,14 +2,14 @@
 
 Three formats: ``approval-artifact/v2`` (a report and its approvals), ``execution-record/v2`` (a sealed execution)
 and ``maintenance-record/v2`` (an attempt of a maintenance run). Each contains the link of every row in the audit
-chain, and the chain's head at the time of export (``elevata.audit.domain``).
+chain, and the chain's head at the time of export (``elevata.audit.hash_chain``).
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elevata.audit.domain import link_hash, parse_head
+from elevata.audit.hash_chain import link_hash, parse_head
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 

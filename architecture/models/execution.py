@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from django.db import models
 
-from elevata.audit.domain import ChainKind
+from elevata.audit.hash_chain import ChainKind
 from elevata.audit.models import AppendOnly
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import models
 
 from architecture.models.state import Environment
-from elevata.audit.domain import ChainKind
+from elevata.audit.hash_chain import ChainKind
 from elevata.audit.models import AppendOnly
 
 

@@ -9,7 +9,7 @@ from django.db.models.functions import Length
 
 from architecture.domain import decisions, report_states
 from architecture.domain.report import MAX_TITLE
-from elevata.audit.domain import ChainKind
+from elevata.audit.hash_chain import ChainKind
 from elevata.audit.models import AppendOnly
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
@@ -68,7 +68,7 @@ class ChangeReport(models.Model):
     undo_of = models.ForeignKey(
         "architecture.ExecutionRecord", on_delete=models.PROTECT, null=True, related_name="undo_reports"
     )
-    # Signature by the audit key over everything but the state (architecture.services.proof).
+    # Signature by the audit key over everything but the state (architecture.services.row_signatures).
     signature = models.CharField(max_length=81, default="", editable=False)
 
     class Meta:
@@ -164,7 +164,7 @@ class Preview(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
     made_at = models.DateTimeField(auto_now=True)
-    # Signature by the audit key over report and fingerprint (architecture.services.proof).
+    # Signature by the audit key over report and fingerprint (architecture.services.row_signatures).
     signature = models.CharField(max_length=81, default="", editable=False)
 
     class Meta:

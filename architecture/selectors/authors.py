@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce
 from architecture.domain import operations as ops
 from architecture.domain.operations import METADATA_ONLY, Operation
 from architecture.models import AppliedDataset, Environment, ExecutionOperation
-from architecture.services.proof import is_proven, proven_marks
+from architecture.services.row_signatures import is_proven, proven_marks
 from elevata.audit.models import ChainLink, ChangeLogEntry
 from metadata.domain.load_policy import GHOST_ROWS
 from metadata.domain.state import DatasetState

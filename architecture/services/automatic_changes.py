@@ -32,14 +32,14 @@ from architecture.services.previews import (
     rows_without_step,
     step_row,
 )
-from architecture.services.proof import (
+from architecture.services.report_basis import Basis
+from architecture.services.row_signatures import (
     proven_followed,
     proven_states,
     refuse_altered_metadata,
     refuse_unproven_row,
     sign_execution,
 )
-from architecture.services.report_basis import Basis
 from architecture.services.states import write_applied
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.load_policy import with_rules_of

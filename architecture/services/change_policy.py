@@ -23,7 +23,7 @@ from architecture.permissions import must_be_permitted, on_behalf_of, place_of_e
 from architecture.services.notifications import tell_policy_decided, tell_policy_proposed
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
-from elevata.audit.domain import Problem
+from elevata.audit.hash_chain import Problem
 from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_change
 

@@ -22,7 +22,7 @@ from architecture.permissions import must_be_permitted, on_behalf_of, place_of_e
 from architecture.selectors.dataset_states import applied_states, described_states
 from architecture.services.notifications import has_unread_drift, settle_drift
 from architecture.services.observations import last_observations
-from architecture.services.proof import is_proven, signature_of
+from architecture.services.row_signatures import is_proven, signature_of
 from architecture.services.states import NOTHING, note_history, write_applied
 from elevata.accounts.roles import Permission
 from elevata.audit.services.change_log import record_change

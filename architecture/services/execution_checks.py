@@ -24,13 +24,13 @@ from architecture.services.previews import (
     plan_preview,
     steps_in,
 )
-from architecture.services.proof import (
+from architecture.services.report_basis import Basis
+from architecture.services.reports import basis_of, operations_of, refuse_stale, tables_of, what_moved
+from architecture.services.row_signatures import (
     refuse_unproven_execution,
     refuse_unproven_preview,
     sign_execution,
 )
-from architecture.services.report_basis import Basis
-from architecture.services.reports import basis_of, operations_of, refuse_stale, tables_of, what_moved
 from architecture.services.undo import mark_before
 from elevata.accounts.roles import Permission
 

@@ -27,13 +27,13 @@ from architecture.services.execution_records import seal
 from architecture.services.leases import release_leases, take_leases
 from architecture.services.notifications import settle_execution, tell_execution_ended
 from architecture.services.previews import execution_rows, newest_preview
-from architecture.services.proof import (
+from architecture.services.reports import authors_of_report, decisions_on, operations_of, refuse_stale
+from architecture.services.row_signatures import (
     refuse_unproven,
     refuse_unproven_execution,
     refuse_unproven_preview,
     sign_execution,
 )
-from architecture.services.reports import authors_of_report, decisions_on, operations_of, refuse_stale
 from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import record_change

@@ -24,9 +24,9 @@ from architecture.models import ChangeReport, Environment, Execution, ExecutionO
 from architecture.permissions import must_be_permitted, place_of_report
 from architecture.services.dry_runs import queue_dry_run
 from architecture.services.observations import Observations
-from architecture.services.proof import refuse_unproven, sign_preview
 from architecture.services.report_basis import Basis
 from architecture.services.reports import build_on_basis, decisions_on, operations_of, record_why_of, refuse_stale
+from architecture.services.row_signatures import refuse_unproven, sign_preview
 from architecture.services.undo_options import undo_steps
 from elevata.accounts.roles import Permission
 from elevata.core.canonical_json import sha256_hex

@@ -25,7 +25,7 @@ from architecture.models import Environment
 from architecture.selectors.dataset_states import applied_states, described_states, desired_tables
 from architecture.services.change_policy import policy_in_force
 from architecture.services.observations import Observations, last_observations
-from architecture.services.proof import proven_followed, proven_states, refuse_altered_metadata
+from architecture.services.row_signatures import proven_followed, proven_states, refuse_altered_metadata
 from elevata.audit.services import chain
 from metadata.domain.load_policy import with_rules_of
 from metadata.domain.scope import Scope

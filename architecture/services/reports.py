@@ -22,9 +22,9 @@ from architecture.selectors.authors import authors, carried_out, since_when
 from architecture.services.environments import environment_or_own
 from architecture.services.notifications import settle_report, tell_report_waiting
 from architecture.services.observations import Observations
-from architecture.services.proof import sign_report
 from architecture.services.refreshes import CannotRefresh, refresh_now
 from architecture.services.report_basis import Basis, gather, named_scope, table_keys, tables_in_scope
+from architecture.services.row_signatures import sign_report
 from elevata.accounts.actors import current_actor
 from elevata.accounts.permissions import must_write
 from elevata.audit.services import chain

@@ -6,7 +6,7 @@ from architecture.domain.operations import Operation, operation_of
 from architecture.domain.states.applied_state import advance, follows_history, is_reached
 from architecture.domain.states.flat_states import as_row, of_row
 from architecture.models import AppliedDataset, Environment, Execution, ExecutionOperation, KeptHistory
-from architecture.services.proof import refuse_unproven_execution, refuse_unproven_row, signature_of
+from architecture.services.row_signatures import refuse_unproven_execution, refuse_unproven_row, signature_of
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState
 

@@ -23,9 +23,9 @@ from architecture.permissions import may_build, on_behalf_of, place_of_execution
 from architecture.selectors.authors import carried_out
 from architecture.services.observations import Observations, last_observations
 from architecture.services.previews import preview_new_report
-from architecture.services.proof import refuse_unproven_execution
 from architecture.services.report_basis import Basis, gather
 from architecture.services.reports import CURRENT_STATUSES, record_why_of, store_report
+from architecture.services.row_signatures import refuse_unproven_execution
 from architecture.services.states import NOTHING
 from architecture.services.undo_metadata import undo_metadata
 from architecture.services.undo_options import (

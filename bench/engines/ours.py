@@ -22,7 +22,7 @@ from loader.domain.historization.load_guards import DeleteGuard
 from loader.engine.historization.batches import SnapshotBatch
 from loader.engine.historization.stage import with_hashes
 from loader.engine.historization.targets import Target
-from loader.engine.loads.datasets import Task
+from loader.engine.loads.dataset_load import Task
 from loader.engine.loads.load import SUCCEEDED
 from loader.engine.loads.rawcore_loads import historize
 from loader.engine.maintenance.maintenance_runs import perform_run

@@ -11,7 +11,7 @@ from bench.processes.postgres import private_postgres
 from bench.runner import Run, say
 from loader.contract.manifest.loads import LoadManifest, RawcoreLoad
 from loader.contract.manifest.sources import DatabaseSpec
-from loader.domain.engines import engine_of
+from loader.domain.database_kinds import engine_of
 from loader.engine.tables.tables import DeltaTable
 from metadata.domain.sources.database_locations import DatabasePlace, parse_database
 

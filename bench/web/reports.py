@@ -32,9 +32,9 @@ from architecture.services.execution_checks import planned_of
 from architecture.services.execution_records import seal
 from architecture.services.observations import Observations, store_observations
 from architecture.services.previews import execution_rows, plan_preview
-from architecture.services.proof import sign_execution
 from architecture.services.report_basis import Basis
 from architecture.services.reports import operations_of, store_report
+from architecture.services.row_signatures import sign_execution
 from architecture.services.states import sign_applied
 from bench.web.size import Size
 from elevata.audit.services import chain

@@ -7,7 +7,7 @@ from django.contrib.auth import get_user_model
 from django.db.models import F
 
 from elevata.accounts.roles import Role
-from elevata.web.paging import StableOrdering, YesNoFilter
+from elevata.web.list_filters import StableOrdering, YesNoFilter
 
 
 class UserFilter(filters.FilterSet):

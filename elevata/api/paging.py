@@ -24,7 +24,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import remove_query_param, replace_query_param
 
-from elevata.web.paging import KeyedPages, nulls_last
+from elevata.web.list_filters import nulls_last
+from elevata.web.paging import KeyedPages
 
 CURSOR = "cursor"
 _signer = Signer(salt="elevata.cursor")

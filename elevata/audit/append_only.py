@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from django.apps import apps
 from django.db import models, transaction
 
-from elevata.audit.domain import Problem
+from elevata.audit.hash_chain import Problem
 from elevata.audit.models import AppendOnly, ChainLink
 
 PREFIX = "append_only"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from elevata.audit.domain import Head, Link, Problem, changed_link, check_link, link_hash, parse_head, problem_at
+from elevata.audit.hash_chain import Head, Link, Problem, changed_link, check_link, link_hash, parse_head, problem_at
 from elevata.core import strict_json
 from elevata.core.canonical_json import canonical_json, sha256_hex
 from elevata.core.errors import MetadataError

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NoReturn
 from django.conf import settings
 from django.db import models
 
-from elevata.audit.domain import ChainKind
+from elevata.audit.hash_chain import ChainKind
 from elevata.core.errors import MetadataError
 
 
@@ -120,7 +120,7 @@ class ChangeLogEntry(AppendOnly):
 
 
 class ChainLink(AppendOnly):
-    """One link of the hash chain (``elevata.audit.domain``).
+    """One link of the hash chain (``elevata.audit.hash_chain``).
 
     ``signature`` is over the hash, by the audit key with this id (``elevata.audit.services.chain``).
     """

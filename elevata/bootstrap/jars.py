@@ -241,7 +241,7 @@ def _make_archive() -> str:
     home = java_home()
     try:
         run(
-            [PYTHON, "-m", "loader.engine.classes", SPARK_JARS],
+            [PYTHON, "-m", "loader.engine.jvm_class_archive", SPARK_JARS],
             failure="no archive of Spark's classes",
             env={"JAVA_HOME": home} if home else {},
         )

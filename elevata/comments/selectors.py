@@ -9,7 +9,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 from elevata.accounts.permissions import may, readers
 from elevata.accounts.roles import Permission
 from elevata.comments.models import Comment
-from elevata.web.paging import StableOrdering
+from elevata.web.list_filters import StableOrdering
 from elevata.web.subjects import kinds
 
 SUGGESTED = 8

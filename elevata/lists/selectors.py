@@ -13,7 +13,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from elevata.lists.columns import Column, shown_labels
 from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
-from elevata.web.paging import StableOrdering, YesNoFilter
+from elevata.web.list_filters import StableOrdering, YesNoFilter
 from elevata.web.subjects import favourite_kinds
 
 

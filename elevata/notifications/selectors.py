@@ -10,7 +10,7 @@ from django.db.models import Count, F, Max, Q, QuerySet
 from elevata.jobs import states
 from elevata.notifications.kinds import WORDS
 from elevata.notifications.models import Delivery, Notice, Webhook
-from elevata.web.paging import StableOrdering, YesNoFilter
+from elevata.web.list_filters import StableOrdering, YesNoFilter
 
 KINDS = [(str(kind), words) for kind, words in WORDS.items()]
 

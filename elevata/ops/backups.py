@@ -24,7 +24,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
-from elevata.audit.domain import Head, parse_head
+from elevata.audit.hash_chain import Head, parse_head
 from elevata.audit.services import chain, recorded_heads
 from elevata.audit.services.change_log import record_change, unit_of_work
 from elevata.audit.services.export_files import file_digest

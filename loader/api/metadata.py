@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from architecture.api.serializers import DialectRequest, StatementsField, dialect_of
 from loader.services.plain_sql import dataset_in_dialect
 from loader.services.sources.metadata_imports import import_from_user
-from loader.sources.limits import must_be_allowed, source_places
+from loader.sources.page_limits import must_be_allowed, source_places
 from metadata.api import exchange, lineage, views
 from metadata.models import SourceDataset, System
 from metadata.services.exchange.import_rows import Report

@@ -7,8 +7,8 @@ from django.db.models import QuerySet
 from rest_framework import serializers
 
 from elevata.api.resources import ReadOnly
-from elevata.web.paging import StableOrdering, is_there
-from loader.contract.check_results import OUTCOMES
+from elevata.web.list_filters import StableOrdering, is_there
+from loader.contract.check_outcomes import OUTCOMES
 from loader.models import CheckResult, LoadRun
 from loader.selectors.readable_results import readable_results
 from metadata.models import TargetDataset

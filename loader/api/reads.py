@@ -21,7 +21,7 @@ from architecture.domain.tables import TableSpec
 from elevata.accounts.roles import Permission
 from elevata.api.resources import ReadOnly, permitted_to
 from elevata.web.requests import user_of
-from loader.api.questions import KINDS, TAKES, QuestionSerializer, arguments_of
+from loader.api.read_arguments import KINDS, TAKES, QuestionSerializer, arguments_of
 from loader.api.serializers import RefusalSerializer
 from loader.contract.refusals import Refusal
 from loader.domain.queries.answers import COMPARE, EXPORT, next_after, rows_kind, rows_of

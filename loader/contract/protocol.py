@@ -18,7 +18,7 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     log                 level, message, dataset (optional)
     dataset_started     dataset
     dataset_phase       dataset, phase
-    dataset_checked     dataset, results: those of its quality checks (loader.contract.check_results)
+    dataset_checked     dataset, results: those of its quality checks (loader.contract.check_outcomes)
     dataset_finished    dataset, status, counts, drift, warnings, error, skipped_because, window,
                         faults: refusal that names the quarantined rows of a delivery,
                         unchanged_since: run whose rows a model kept, as no input changed,

@@ -36,7 +36,7 @@ from loader.engine.historization.history_batches.history_files import as_rows
 from loader.engine.historization.stage import key_hashes, typed_columns
 from loader.engine.historization.targets import Target
 from loader.engine.java_errors import accident
-from loader.engine.loads.datasets import Task, guard_of
+from loader.engine.loads.dataset_load import Task, guard_of
 from loader.engine.loads.rawcore_loads import historize
 from loader.engine.tables import steps
 from loader.engine.tables.tables import DeltaTable

@@ -30,7 +30,7 @@ UMASK = 0o077
 SOURCES = "spark.elevata.sources"
 # Addresses of a Hive metastore that names are published in; empty: those that Hive's own settings name.
 METASTORE = "spark.elevata.metastore"
-# Beside Delta's jars (``loader.engine.classes``).
+# Beside Delta's jars (``loader.engine.jvm_class_archive``).
 CLASS_ARCHIVE = "classes.jsa"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 

@@ -18,7 +18,7 @@ from loader.contract.refusals import Refusal
 from loader.domain.sources.contract_comparison import Line, lines_as_text, lines_from_text
 from loader.forms.imports import Row, all_valid, chosen, compared_lines, proposed_names, rows_of
 from loader.services.reads.source_samples import Place
-from loader.sources.limits import place_in
+from loader.sources.page_limits import place_in
 from loader.sources.results import Sample
 from metadata.domain import naming
 from metadata.domain.sources.clusters import policy_of_messages

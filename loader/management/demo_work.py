@@ -41,7 +41,7 @@ from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import FAILED, CommandExit
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
-from elevata.audit.domain import parse_head
+from elevata.audit.hash_chain import parse_head
 from elevata.audit.services.transactions import writing
 from elevata.audit.services.verification import verify_chain
 from elevata.jobs import states

@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from loader.contract.check_results import OUTCOMES, PROBLEMS
+from loader.contract.check_outcomes import OUTCOMES, PROBLEMS
 
 
 class CheckResult(models.Model):

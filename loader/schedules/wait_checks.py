@@ -9,7 +9,7 @@ from loader.models import DatasetRun, Schedule
 from loader.schedules.waits import FILES, Answer, Wait, answer_of_files, answer_of_rows
 from loader.selectors.source_state import deliveries
 from loader.services.loads.plans import plan_load
-from loader.sources.limits import database_of
+from loader.sources.page_limits import database_of
 from loader.sources.postgresql import count_rows
 from loader.sources.systems import delivery
 from metadata.domain.scope import Scope

@@ -17,7 +17,7 @@ from django.utils import timezone
 from architecture.models import Environment
 from elevata.core.words import counted
 from elevata.web.charts import Chart, Point, Series, has_values
-from loader.contract.check_results import PROBLEMS
+from loader.contract.check_outcomes import PROBLEMS
 from loader.contract.run_states import VACUUM
 from loader.domain.quality.bands import Band, bands_before
 from loader.models import CheckResult, DatasetRun, LoadRun

@@ -14,7 +14,7 @@ from django.utils import timezone
 from architecture.models import Environment
 from architecture.services.environments import current_environment
 from elevata.core.words import counted
-from loader.contract.check_results import BROKEN, PROBLEMS, QUARANTINED, WARNED, Result
+from loader.contract.check_outcomes import BROKEN, PROBLEMS, QUARANTINED, WARNED, Result
 from loader.domain.quality.picture import Picture, draw
 from loader.domain.quality.profiles import ColumnProfile, Suggestion, suggested
 from loader.models import CheckResult, ReadRequest, TableProfile

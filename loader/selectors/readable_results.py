@@ -11,7 +11,7 @@ from django.db.models.functions import Lower
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
-from loader.contract.check_results import OF_VALUES, without_number
+from loader.contract.check_outcomes import OF_VALUES, without_number
 from loader.contract.manifest.checks import CheckSpec
 from loader.domain.quality.sensitive_results import is_sensitive
 from loader.models import CheckResult

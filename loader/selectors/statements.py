@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from elevata.core.errors import ProductError
-from loader.domain.historization.layers import history_sql, layer_sql
+from loader.domain.historization.displayed_statements import history_sql, layer_sql
 from loader.services.sources.specs import source_datasets, source_of, source_spec
 from metadata.domain.quality.unknown_parents import GHOST, KEEP
 from metadata.domain.state import DatasetState

@@ -13,7 +13,7 @@ from architecture.domain.tables import TableSpec, history_table, raw_table, rawc
 from architecture.models import Environment
 from architecture.selectors.dataset_states import described_states
 from elevata.core.errors import ProductError
-from loader.contract.check_results import BROKEN, STOPPED
+from loader.contract.check_outcomes import BROKEN, STOPPED
 from loader.contract.manifest.checks import CheckSpec
 from loader.contract.manifest.codec import to_json
 from loader.contract.manifest.reads import Masking

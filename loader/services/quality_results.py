@@ -14,7 +14,7 @@ from elevata.accounts.roles import Permission
 from elevata.core.words import counted
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import mark_settled, tell
-from loader.contract.check_results import Result
+from loader.contract.check_outcomes import Result
 from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
 from loader.services.reads.read_permissions import (
     may_read_sensitive,

@@ -15,7 +15,7 @@ from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
 from loader.services.sources.specs import api_of, endpoint_at
 from loader.sources.file_samples import sample_files
-from loader.sources.limits import LARGEST_READ, SECONDS, password_of
+from loader.sources.page_limits import LARGEST_READ, SECONDS, password_of
 from loader.sources.results import ConnectionResult, ListedItem, Listing, Sample
 from metadata.domain.sources.formats import JSON, REST
 from metadata.domain.sources.locations import ANYWHERE

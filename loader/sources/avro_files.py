@@ -17,7 +17,7 @@ from fastavro import _read as fastavro_read
 
 from loader.domain.sources.sampling import Value
 from loader.readers.records.avro_schemas import AvroSchema, kind_of, logical_of
-from loader.sources.limits import LARGEST_READ
+from loader.sources.page_limits import LARGEST_READ
 from loader.sources.text_files import ROWS, too_large_for_pages, unreadable
 from loader.sources.typed_files import FAR, UNDECODED, Described, TypedRows, decimal_type, text_of_typed
 from metadata.domain import types as data_types

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from loader.contract.refusals import Refusal
 from loader.services.sources.specs import copy_place
-from loader.sources.limits import SECONDS, local, within
+from loader.sources.page_limits import SECONDS, local, within
 from loader.sources.results import ConnectionResult, Listing
 from metadata.models import System
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from loader.contract.refusals import Refusal
 from loader.domain.sources.sampling import SampledColumn
-from loader.sources.limits import MAX_COLUMNS
+from loader.sources.page_limits import MAX_COLUMNS
 from loader.sources.results import ConnectionResult, Sample, sampled
 from metadata.domain.sources.database_locations import DatabasePlace
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from loader.domain.sources.file_detection.model import FileSample
-from loader.readers.records.content import UNREADABLE, unpacked
+from loader.readers.records.unpacking import UNREADABLE, unpacked
 from loader.sources.text_files import unreadable
 from metadata.domain.sources.formats import PACKED
 

@@ -22,7 +22,7 @@ from loader.readers.records.values import Number, Value, text_of
 from loader.readers.records.xml_documents import ROW_TAG_HINT, without_rows
 from loader.sources.file_bytes import sample_bytes
 from loader.sources.files import files_at
-from loader.sources.limits import LARGEST_READ, MAX_COLUMNS
+from loader.sources.page_limits import LARGEST_READ, MAX_COLUMNS
 from loader.sources.results import Sample, sampled
 from loader.sources.text_files import (
     ROWS,

@@ -10,12 +10,12 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from loader.contract.refusals import Refusal
-from loader.domain.engines import engine_of
+from loader.domain.database_kinds import engine_of
 from loader.domain.sources.database_errors import DatabaseError, explain
 from loader.domain.sources.databases import DescribedColumn, TableOptions
 from loader.domain.sources.sampling import SampledColumn
 from loader.sources.database_samples import MARIADB_KINDS, check_columns, connection_result, sample_of_table
-from loader.sources.limits import CONNECT_SECONDS, LONGEST_VALUE, STATEMENT_SECONDS, database_of, password_of
+from loader.sources.page_limits import CONNECT_SECONDS, LONGEST_VALUE, STATEMENT_SECONDS, database_of, password_of
 from loader.sources.results import ConnectionResult, ListedItem, Listing, Sample
 from metadata.domain.sources.database_locations import DatabasePlace
 from metadata.domain.types import BINARY, DataType, TypeProblem, parse

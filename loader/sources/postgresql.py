@@ -14,12 +14,12 @@ import psycopg
 from psycopg import sql
 
 from loader.contract.refusals import Refusal
-from loader.domain.engines import engine_of
+from loader.domain.database_kinds import engine_of
 from loader.domain.sources.database_errors import sign_in_refused
 from loader.domain.sources.databases import TableOptions
 from loader.domain.sources.sampling import SampledColumn
 from loader.sources.database_samples import check_columns, connection_result, sample_of_table
-from loader.sources.limits import CONNECT_SECONDS, LONGEST_VALUE, STATEMENT_SECONDS, database_of, password_of
+from loader.sources.page_limits import CONNECT_SECONDS, LONGEST_VALUE, STATEMENT_SECONDS, database_of, password_of
 from loader.sources.results import ConnectionResult, ListedItem, Listing, Sample
 from loader.sources.text_files import ROWS
 from metadata.domain import types as data_types

@@ -14,7 +14,7 @@ from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
 from loader.sources.copy_targets import list_nothing, reach_target
 from loader.sources.database_samples import MARIADB_KINDS
 from loader.sources.file_samples import sample_files
-from loader.sources.limits import SECONDS, folder_of, local, outside_roots, place_in, within
+from loader.sources.page_limits import SECONDS, folder_of, local, outside_roots, place_in, within
 from loader.sources.postgresql import list_postgresql, reach_postgresql, sample_postgresql
 from loader.sources.results import ConnectionResult, Delivery, Listing, Sample
 from loader.sources.text_files import ROWS

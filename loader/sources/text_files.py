@@ -15,9 +15,9 @@ from loader.contract.refusals import Refusal
 from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, problem_of
 from loader.domain.sources.repeated_headers import JOINED_HINT, REPEATED_HEADER, repeats_header
 from loader.domain.sources.sampling import Value
-from loader.readers.records import content
-from loader.readers.records.content import unpacked
+from loader.readers.records import unpacking
 from loader.readers.records.csv_records import CsvRecord, CsvTable
+from loader.readers.records.unpacking import unpacked
 from loader.readers.records.values import Number, text_of
 from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.option_kinds import REFUSE, columns_of
@@ -150,12 +150,12 @@ def _lines(stream: TextIO, path: Path, encoding: str) -> Iterator[str]:
             file=path.name,
             hint="Say the file's encoding above; windows-1252 and ISO-8859-1 are common.",
         ) from None
-    except content.UNREADABLE as error:
+    except unpacking.UNREADABLE as error:
         raise unreadable(path, error) from error
 
 
 def unreadable(path: Path, error: Exception) -> Refusal:
-    return content.unreadable(path.name, getattr(error, "strerror", None) or str(error))
+    return unpacking.unreadable(path.name, getattr(error, "strerror", None) or str(error))
 
 
 def too_large_for_pages(path: Path, limit: int) -> Refusal:

@@ -19,7 +19,7 @@ from loader.readers.records.debezium import text_of_value, unwrapped
 from loader.readers.records.values import Number, text_of
 from loader.services.sources.specs import cluster_place
 from loader.sources.file_samples import MAX_COLUMNS, column_of_json
-from loader.sources.limits import password_of
+from loader.sources.page_limits import password_of
 from loader.sources.results import ConnectionResult, ListedItem, Listing, Sample, sampled
 from loader.sources.text_files import nulls_of
 from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, PARTITION, TIMESTAMP

@@ -5,7 +5,7 @@ from typing import ClassVar
 import django_filters as filters
 from django.db.models import Q, QuerySet
 
-from elevata.web.paging import StableOrdering, YesNoFilter, is_there
+from elevata.web.list_filters import StableOrdering, YesNoFilter, is_there
 from metadata.filtersets import called
 from metadata.models import SourceColumn, System, TargetColumn, TargetSchema
 from metadata.selectors.sensitive_columns import (

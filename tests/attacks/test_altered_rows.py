@@ -12,7 +12,7 @@ from architecture.domain.refusals import Refused
 from architecture.models import ExecutionEvent
 from architecture.services.automatic_changes import pending_changes
 from architecture.services.observations import last_observations
-from architecture.services.proof import refuse_altered_metadata
+from architecture.services.row_signatures import refuse_altered_metadata
 from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.roles import Role

@@ -17,7 +17,7 @@ from elevata.notifications.services import create_webhook
 from elevata.ops.checks import secrets_of_systems_are_listed
 from loader.contract.refusals import Refusal
 from loader.services.sources.specs import database_place
-from loader.sources.limits import password_of
+from loader.sources.page_limits import password_of
 from metadata.models import System
 from metadata.services.sources import update_system
 from tests.attacks.requests import send

@@ -226,7 +226,7 @@ _CARRIERS = {
 _PROOFS = {
     ("elevata.audit", "Problem"): ("code", "message"),
     ("architecture.services.change_policy", "Problem"): ("code", "message"),
-    ("architecture.services.proof", "Problem"): ("code", "message"),
+    ("architecture.services.row_signatures", "Problem"): ("code", "message"),
     ("architecture.domain.artifacts", "Finding"): ("code", "", "message"),
 }
 # Tables of texts by code, which are put into the message of a problem.

@@ -65,7 +65,7 @@ INNER = {
     "elevata.jobs.states": "elevata.jobs.states",
     "elevata.accounts.roles": "elevata.rules",
     "elevata.accounts.places": "elevata.rules",
-    "elevata.audit.domain": "elevata.rules",
+    "elevata.audit.hash_chain": "elevata.rules",
     "elevata.audit.export_format": "elevata.rules",
     "elevata.audit.signatures": "elevata.rules",
     "elevata.audit.row_digests": "elevata.rules",

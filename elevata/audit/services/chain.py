@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from elevata.audit.append_only import guarded_models
-from elevata.audit.domain import GENESIS, ChainKind, Head, Link, Problem, link_hash, next_link
+from elevata.audit.hash_chain import GENESIS, ChainKind, Head, Link, Problem, link_hash, next_link
 from elevata.audit.models import AppendOnly, ChainHead, ChainLink, ChainPending
 from elevata.audit.services import recorded_heads
 from elevata.audit.services.signing import keyring, sign, signature_problem

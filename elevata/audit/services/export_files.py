@@ -12,8 +12,8 @@ from typing import Any, TextIO
 
 from django.conf import settings
 
-from elevata.audit.domain import Head, Problem, parse_head
 from elevata.audit.export_format import FORMAT, Exported, verify_lines
+from elevata.audit.hash_chain import Head, Problem, parse_head
 from elevata.audit.models import AuditSegment, ChainLink
 from elevata.audit.services import recorded_heads
 from elevata.audit.services.recorded_heads import Restore

@@ -10,8 +10,8 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from elevata.audit.domain import Head, Link
 from elevata.audit.export_format import SEGMENT, SELECTION, Broken, Exported, export_lines
+from elevata.audit.hash_chain import Head, Link
 from elevata.audit.models import ChainLink, ChangeLogEntry
 from elevata.audit.services import chain
 from elevata.audit.services.export_files import read_export, write_whole

@@ -20,7 +20,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from elevata.audit.domain import Head, Problem, parse_head
+from elevata.audit.hash_chain import Head, Problem, parse_head
 from elevata.audit.services.signing import sign, signature_problem
 from elevata.audit.signatures import Signature
 from elevata.core.errors import MetadataError

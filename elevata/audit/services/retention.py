@@ -17,8 +17,8 @@ from elevata.accounts.actors import current_actor
 from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Role
 from elevata.audit.append_only import remove_linked
-from elevata.audit.domain import Head
 from elevata.audit.export_format import SEGMENT, Broken, Exported
+from elevata.audit.hash_chain import Head
 from elevata.audit.models import AuditSegment, ChainHead, ChainLink
 from elevata.audit.services import chain
 from elevata.audit.services.export_files import read_export

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import Exists, OuterRef
 
 from elevata.audit.append_only import wrong_triggers
-from elevata.audit.domain import Head, Link, Problem, check_link, problem_at
+from elevata.audit.hash_chain import Head, Link, Problem, check_link, problem_at
 from elevata.audit.models import AppendOnly, AuditSegment, ChainLink, ChainPending
 from elevata.audit.services import recorded_heads
 from elevata.audit.services.chain import (

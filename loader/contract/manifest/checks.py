@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from architecture.domain.tables import TableSpec
-from loader.contract.check_results import BROKEN, Result
+from loader.contract.check_outcomes import BROKEN, Result
 from metadata.domain.quality.check_kinds import QualityRule
 
 

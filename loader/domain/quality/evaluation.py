@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from elevata.core.words import counted
-from loader.contract.check_results import Result, outcome_of
+from loader.contract.check_outcomes import Result, outcome_of
 from loader.contract.manifest.checks import CheckSpec
 from loader.domain.quality.bands import LEAST_RUNS, Band, learned_band
 from loader.domain.quality.checks import FAILED, INCOMPUTABLE, TOTAL, VALUE, CompiledCheck

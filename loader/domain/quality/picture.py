@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from loader.contract.check_results import OUTCOMES
+from loader.contract.check_outcomes import OUTCOMES
 
 WIDTH, HEIGHT, STEP = 120.0, 24.0, 4.0
 _LEAST = 1.5

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from elevata.core.errors import ProductError
-from loader.contract.check_results import OF_VALUES, Result, without_number
+from loader.contract.check_outcomes import OF_VALUES, Result, without_number
 from loader.contract.manifest.checks import CheckSpec
 from loader.domain.queries.select_statements import columns_choosing_rows
 from metadata.domain.quality import check_kinds

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from elevata.core.installation import user_command
 from loader.contract.manifest.sources import SourceSpec
 from loader.contract.refusals import Refusal
-from loader.domain.engines import engine_of
+from loader.domain.database_kinds import engine_of
 from loader.domain.sources.databases import CONNECT_SECONDS
 from metadata.domain.sources.database_locations import DatabasePlace
 

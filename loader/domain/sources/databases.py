@@ -1,6 +1,6 @@
 """Databases as sources: JDBC addresses, SQL statements and partitions of PostgreSQL.
 
-``loader.domain.engines`` has those of other databases.
+``loader.domain.database_kinds`` has those of other databases.
 
 This module is pure: it builds text and opens no connection. Types that Spark or a driver would change are read as
 numbers, with the text of values that have none (infinity), or cast to text by the database and converted like the text

@@ -12,7 +12,7 @@ from loader.engine.copies.delta_folders import DeltaCopy
 from loader.engine.copies.duckdb_files import DuckDbCopy
 from loader.engine.copies.results import COPIED, FAILED, UNCHANGED, CopyResult
 from loader.engine.java_errors import accident
-from loader.engine.loads.datasets import Canceled
+from loader.engine.loads.dataset_load import Canceled
 from loader.engine.maintenance.context import MaintenanceContext
 from loader.engine.tables.tables import DeltaTable
 from metadata.domain.copies import DUCKDB, JDBC

@@ -13,7 +13,7 @@ from loader.contract.manifest.sources import DatabaseSpec
 from loader.contract.refusals import Refusal
 from loader.domain import copies as rules
 from loader.domain.copies import Content, Registered, qualified
-from loader.domain.engines import engine_of
+from loader.domain.database_kinds import engine_of
 from loader.domain.sources.databases import CONNECT_SECONDS
 from loader.domain.sources.hosts import check_host
 from loader.engine.copies.copied_rows import CopiedRows
@@ -308,13 +308,15 @@ class PostgresCopy:
             if database_error(self.session, failure) is not None:
                 raise
             log.info("the changes of %s cannot be read", self.rows.name, exc_info=True)
-            return self._without_changes(f"the changes since version {row.version} cannot be read, as after a vacuum")
-        result = self._apply_changes(row, changes, run_id)
-        return result or self._without_changes("changed keys alone would not give the table's rows")
-
-    def _without_changes(self, reason: str) -> None:
-        self._commit(f"DROP TABLE IF EXISTS {qualified(self.beside + _CHANGES)}")
+            reason = f"the changes since version {row.version} cannot be read, as after a vacuum"
+        else:
+            result = self._apply_changes(row, changes, run_id)
+            if result is not None:
+                return result
+            reason = "changed keys alone would not give the table's rows"
+        self._commit(f"DROP TABLE IF EXISTS {qualified(changes)}")
         self.warnings.append(f"the whole table was copied: {reason}")
+        return None
 
     def _apply_changes(self, row: Registered, changes: str, run_id: str) -> CopyResult | None:
         """Delete and insert rows in one transaction; return None, with nothing changed, if rows would be missing."""

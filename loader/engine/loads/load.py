@@ -15,7 +15,7 @@ from loader.domain.queries.masking import without_values
 from loader.domain.sources.window_texts import without_values as without_hidden
 from loader.domain.spark_failures import NO_ACCESS, cause_of
 from loader.engine.java_errors import accident, first_line, thrown_by
-from loader.engine.loads.datasets import Canceled, Outcome, Task
+from loader.engine.loads.dataset_load import Canceled, Outcome, Task
 from loader.engine.loads.models import load_model
 from loader.engine.loads.raw_loads import load_raw
 from loader.engine.loads.rawcore_loads import check_before_load, load_rawcore

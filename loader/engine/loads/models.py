@@ -23,7 +23,8 @@ from loader.engine.compared_texts import compared, types_by_name
 from loader.engine.expressions import any_of
 from loader.engine.historization.model_queries import Input, failures_of, model_frame, open_inputs
 from loader.engine.java_errors import JAVA_ERRORS
-from loader.engine.loads.datasets import Outcome, Task, check_quality, retry
+from loader.engine.loads.dataset_load import Outcome, Task, check_quality
+from loader.engine.loads.tries import retry
 from loader.engine.samples import SAMPLES
 from loader.engine.session import USER_METADATA, persisted
 from loader.engine.tables.commits import commit, open_files

@@ -11,7 +11,8 @@ from loader.contract.manifest.loads import RawLoad
 from loader.domain.sources.mark_warnings import window_warnings
 from loader.domain.sources.marks import AHEAD
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
-from loader.engine.loads.datasets import Outcome, Task, check_quality, retry
+from loader.engine.loads.dataset_load import Outcome, Task, check_quality
+from loader.engine.loads.tries import retry
 from loader.engine.quality.delivery_quarantine import DeliveryQuarantine, notes_of
 from loader.engine.session import USER_METADATA
 from loader.engine.sources.deliveries import Delivery, read_delivery

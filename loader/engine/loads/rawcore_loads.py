@@ -25,8 +25,9 @@ from loader.engine.historization.policy_notes import refuse_policy_changed
 from loader.engine.historization.ranking import OUTRANKED
 from loader.engine.historization.stage import typed_stage
 from loader.engine.historization.targets import Target
-from loader.engine.loads.datasets import Outcome, Task, check_quality, guard_of, retry
+from loader.engine.loads.dataset_load import Outcome, Task, check_quality, guard_of
 from loader.engine.loads.small_loads import small_batch
+from loader.engine.loads.tries import retry
 from loader.engine.quality.delivery_quarantine import lacking
 from loader.engine.quality.quarantine import Quarantine
 from loader.engine.session import USER_METADATA

@@ -22,7 +22,7 @@ from loader.contract.run_states import ACCEPT, COMPACT, COPY, PRUNE, QUARANTINE_
 from loader.domain.queries.masking import without_values
 from loader.engine.copies.copy_runs import copy
 from loader.engine.java_errors import accident
-from loader.engine.loads.datasets import Canceled
+from loader.engine.loads.dataset_load import Canceled
 from loader.engine.loads.load import CANCELED, FAILED, SUCCEEDED
 from loader.engine.maintenance.acceptance import accept
 from loader.engine.maintenance.compaction import compact

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError, ProductError
-from loader.contract.check_results import BROKEN, PASSED, Result
+from loader.contract.check_outcomes import BROKEN, PASSED, Result
 from loader.contract.manifest.checks import CheckSpec
 from loader.contract.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.contract.refusals import Refusal

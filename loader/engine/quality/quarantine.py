@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from architecture.domain.tables import TableSpec
-from loader.contract.check_results import QUARANTINED
+from loader.contract.check_outcomes import QUARANTINED
 from loader.contract.manifest.loads import RawcoreLoad
 from loader.domain.quality.checks import CompiledCheck
 from loader.engine.compared_texts import compared, types_by_name

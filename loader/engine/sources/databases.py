@@ -39,7 +39,7 @@ from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError
 from loader.contract.manifest.sources import SourceSpec
-from loader.domain.engines import engine_of
+from loader.domain.database_kinds import engine_of
 from loader.domain.sources.database_errors import DatabaseError, refusal_of
 from loader.domain.sources.databases import DescribedColumn, TableOptions, with_condition
 from loader.domain.sources.hosts import check_host

@@ -18,7 +18,7 @@ from loader.contract.refusals import Refusal
 from loader.domain.sources.provenance import folder_of, name_below
 from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.pyspark_types import jvm_of
-from loader.readers.records import content
+from loader.readers.records import unpacking
 from metadata.domain.sources.locations import Location, Roots, parse_location
 
 _LOCAL = "file:"
@@ -30,7 +30,7 @@ _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
 _LONGEST_PADDING = 1 << 20  # bytes of the end that are searched for a bzip2 stream before NUL bytes
 _ZSTANDARD = ".zst"
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
-# Message of the refusal that a task in Python raises (``loader.readers.records.content.unreadable``).
+# Message of the refusal that a task in Python raises (``loader.readers.records.unpacking.unreadable``).
 _REFUSED_BY_TASK = re.compile(rf"{re.escape(Refusal.__module__)}\.Refusal: (.+) cannot be read: (.+)")
 # Reason why Hadoop opens no local file whose name has a colon.
 _COLON = "Relative path in absolute URI"
@@ -153,7 +153,7 @@ def _local_files(folder: str, location: str) -> Iterator[DeliveredFile]:
                     elif (status := _status_of(entry)) is not None:
                         yield DeliveredFile(f"file:{entry.path}", status.st_size, status.st_mtime_ns // 1_000_000)
         except OSError as error:
-            raise content.unreadable(location, error.strerror or str(error)) from error
+            raise unpacking.unreadable(location, error.strerror or str(error)) from error
 
 
 def _status_of(entry: os.DirEntry) -> os.stat_result | None:
@@ -252,7 +252,7 @@ def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
     other codecs with an end marker report a missing one themselves.
     """
     if not file.size and is_compressed(spark, file):
-        raise content.unreadable(file.shown, content.EMPTY)
+        raise unpacking.unreadable(file.shown, unpacking.EMPTY)
     if not file.path.endswith(_BZIP2):
         return
     end = end_of(spark, file, _BZIP2_END)
@@ -280,7 +280,7 @@ def end_of(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
             stream.seek(start)
             return bytes(stream.readNBytes(size))
     except OSError as error:
-        raise content.unreadable(file.shown, error.strerror or str(error)) from error
+        raise unpacking.unreadable(file.shown, error.strerror or str(error)) from error
     except JAVA_ERRORS as error:
         raise unreadable(file.shown, error) from error
 
@@ -329,7 +329,7 @@ def is_read_failure(error: Exception) -> bool:
 def unreadable(file: str, error: Exception) -> Refusal:
     """Return the refusal for a file that cannot be read: broken compression, no permission, unknown scheme."""
     if refused := _REFUSED_BY_TASK.search(str(error)):
-        return content.unreadable(*refused.groups())
+        return unpacking.unreadable(*refused.groups())
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
@@ -348,7 +348,7 @@ def unreadable(file: str, error: Exception) -> Refusal:
             file=file,
             hint="Deliver it under another name: Hadoop, by which Spark reads files, takes no colon.",
         )
-    return content.unreadable(file, reason)
+    return unpacking.unreadable(file, reason)
 
 
 def _statuses(spark: SparkSession, location: str):

@@ -6,7 +6,7 @@ from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit
 from elevata.jobs import states
-from loader.contract.check_results import PASSED, PROBLEMS, Result
+from loader.contract.check_outcomes import PASSED, PROBLEMS, Result
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import datasets_selected
 from loader.management.run_command import ReadingCommand

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 from loader.contract.refusals import Refusal
 from loader.domain.sources.encodings import encoding_hint
-from loader.readers.records.content import UNREADABLE, unpacked, unreadable
 from loader.readers.records.csv_records import CsvRecord, CsvTable
 from loader.readers.records.readers import LOCAL
+from loader.readers.records.unpacking import UNREADABLE, unpacked, unreadable
 from metadata.domain.sources.reading_options import ReadingOptions
 
 _QUOTE_HINT = "A quote inside a quoted field must be escaped, and each quoted field be closed."

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from elevata.core import strict_json
 from loader.contract.refusals import Refusal
-from loader.readers.records.content import whole
+from loader.readers.records.unpacking import whole
 from loader.readers.records.values import Number, Place, Record, values_of
 from metadata.domain.sources.reading_options import ReadingOptions
 

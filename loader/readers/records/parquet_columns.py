@@ -16,7 +16,6 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loader.readers.records.content import unreadable
 from loader.readers.records.headers import check_typed_names
 from loader.readers.records.parquet_footers import ColumnPart, column_parts
 from loader.readers.records.plain_values import (
@@ -30,6 +29,7 @@ from loader.readers.records.plain_values import (
     plain_type,
 )
 from loader.readers.records.readers import LOCAL
+from loader.readers.records.unpacking import unreadable
 
 # Logical types that Spark's reader supports, by the physical type.
 _READ_BY_SPARK = {

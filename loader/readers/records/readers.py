@@ -10,9 +10,9 @@ from urllib.parse import quote
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
-from loader.readers.records.content import too_large
 from loader.readers.records.json_documents import read_json
 from loader.readers.records.memory import MOST_MEMORY, limited_memory
+from loader.readers.records.unpacking import too_large
 from loader.readers.records.values import Record
 from loader.readers.records.xml_documents import mixed_kinds, read_xml, without_rows
 from metadata.domain.sources.formats import JSON, XLSX, XML

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from xml.parsers import expat
 
-from loader.readers.records.content import too_large
+from loader.readers.records.unpacking import too_large
 from loader.readers.records.values import local_name
 
 LARGEST_CONTENT = 512 << 20  # bytes of all parts, unpacked

@@ -16,9 +16,9 @@ from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, Pass
 
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
-from loader.readers.records.content import UNREADABLE, too_large, unreadable, whole
 from loader.readers.records.headers import header_names
 from loader.readers.records.ods_sheets import OdsSheets
+from loader.readers.records.unpacking import UNREADABLE, too_large, unreadable, whole
 from loader.readers.records.values import Place, Record, Value
 from loader.readers.records.workbook_cells import Bounds, CellFault, Stored, StoredRows, text_of_cell
 from loader.readers.records.workbook_parts import EncryptedWorkbook, PartMissing, check_sizes, elements, has_part

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 from xml.parsers import expat
 
 from loader.contract.refusals import Refusal
-from loader.readers.records.content import chunks
+from loader.readers.records.unpacking import chunks
 from loader.readers.records.values import Place, Record, local_name, values_of
 from loader.readers.records.xml_encodings import decoded
 from metadata.domain.sources.reading_options import ReadingOptions

@@ -10,7 +10,7 @@ from django.utils.crypto import salted_hmac
 from architecture.domain.tables import TableSpec, tables_of
 from architecture.models import Environment
 from architecture.services.environments import current_environment
-from architecture.services.proof import proven_states
+from architecture.services.row_signatures import proven_states
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from loader.contract.manifest.copies import CopyManifest, CopyTarget

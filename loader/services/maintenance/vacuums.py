@@ -7,7 +7,7 @@ from django.utils import timezone
 from architecture.domain.tables import tables_of
 from architecture.models import ChangeReport
 from architecture.services.environments import current_environment
-from architecture.services.proof import proven_states
+from architecture.services.row_signatures import proven_states
 from architecture.services.undo_options import groups_of
 from elevata.core.database import retried
 from elevata.jobs import states

@@ -12,7 +12,7 @@ from elevata.core.errors import MetadataError
 from elevata.core.networks import canonical_host, is_address
 from elevata.core.permitted_addresses import NotResolved, resolved
 from loader.contract.refusals import Refusal
-from loader.domain.engines import engine_of
+from loader.domain.database_kinds import engine_of
 from loader.domain.queries.masking import NAMES_AS_SAMPLES, without_values
 from loader.services.sources.specs import place_of, source_roots
 from metadata.domain.sources.clusters import parse_cluster

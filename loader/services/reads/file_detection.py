@@ -19,7 +19,7 @@ from loader.services.reads.source_samples import record_sensitive_sample
 from loader.services.sources.specs import source_roots
 from loader.sources.file_detection import detect_file
 from loader.sources.files import files_at
-from loader.sources.limits import SECONDS, folder_of, local, outside_roots, place_in, too_slow, within
+from loader.sources.page_limits import SECONDS, folder_of, local, outside_roots, place_in, too_slow, within
 from metadata.domain.sources.locations import OutsideRoots
 from metadata.models import System
 

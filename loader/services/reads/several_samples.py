@@ -8,7 +8,7 @@ from typing import Any
 from loader.contract.refusals import Refusal
 from loader.domain.sources.file_detection.file_groups import FileGroup, ReadFile, group_files
 from loader.services.reads.source_samples import Place, readable_sample
-from loader.sources.limits import too_slow
+from loader.sources.page_limits import too_slow
 from loader.sources.results import Sample
 from loader.sources.systems import delivery
 from metadata.domain.sources.formats import CSV, format_of

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError, raise_all
-from loader.sources.limits import must_be_allowed, source_places
+from loader.sources.page_limits import must_be_allowed, source_places
 from metadata.models import SourceDataset, System
 from metadata.services.exchange.import_rows import Report
 from metadata.services.exchange.metadata_files import MetadataFiles, import_records

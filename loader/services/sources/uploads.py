@@ -33,7 +33,7 @@ from loader.selectors.source_state import deliveries, known_columns
 from loader.services.sources.specs import source_roots, source_spec
 from loader.sources.file_samples import sample_files
 from loader.sources.files import HIDDEN
-from loader.sources.limits import folder_of, local, place_in
+from loader.sources.page_limits import folder_of, local, place_in
 from loader.sources.results import Sample
 from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, format_of
 from metadata.domain.sources.intake import Intake

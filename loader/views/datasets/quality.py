@@ -6,7 +6,7 @@ from django.contrib import messages
 from django.http import Http404, HttpResponse
 
 from elevata.web.views import ButtonPage, DetailPage
-from loader.contract.check_results import PROBLEMS
+from loader.contract.check_outcomes import PROBLEMS
 from loader.forms.maintenance import QuarantineForm
 from loader.selectors.loads import newest_succeeded
 from loader.selectors.quality_results import check_lines, may_see_samples, profile_for, suggestions_for

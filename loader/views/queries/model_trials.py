@@ -13,7 +13,7 @@ from elevata.accounts.roles import Permission
 from elevata.accounts.view_permissions import permitted
 from elevata.core.errors import MetadataError
 from elevata.web.requests import htmx_of
-from loader.contract.check_results import OUTCOMES, PASSED, STOPPED, WARNED, Result
+from loader.contract.check_outcomes import OUTCOMES, PASSED, STOPPED, WARNED, Result
 from loader.contract.refusals import Refusal
 from loader.domain.queries.differences import part_shown
 from loader.forms.model_trials import LIMITS, TrialForm

@@ -28,7 +28,7 @@ from loader.selectors.source_state import deliveries, loaded_dataset
 from loader.services.loads.load_runs import request_load_run
 from loader.services.reads.read_permissions import may_read
 from loader.services.sources.uploads import takes_uploads
-from loader.sources.limits import must_be_allowed
+from loader.sources.page_limits import must_be_allowed
 from loader.sources.systems import reach
 from loader.views.runs.run_status import RunState
 from loader.views.sources.source_steps import step_address, steps_of

@@ -16,7 +16,7 @@ from elevata.web.requests import htmx_of
 from elevata.web.views import EditPage, Page, RowPage
 from loader.contract.refusals import Refusal
 from loader.selectors.copies import copies_in, lines_of
-from loader.sources.limits import must_be_allowed, source_places
+from loader.sources.page_limits import must_be_allowed, source_places
 from loader.sources.results import ListedItem, Listing
 from loader.sources.systems import delivery, discover, reach
 from loader.views.sources.source_steps import steps_of

@@ -7,7 +7,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from elevata.audit.append_only import guarded_models
-from elevata.audit.domain import Head
+from elevata.audit.hash_chain import Head
 from elevata.audit.models import ChainHead, ChainLink, ChainPending, ChangeLogEntry
 from elevata.audit.services import chain, verification
 from elevata.audit.services.change_log import record_change

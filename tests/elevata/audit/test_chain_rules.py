@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elevata.audit.domain import GENESIS, Head, Link, check_link, next_link, parse_head
+from elevata.audit.hash_chain import GENESIS, Head, Link, check_link, next_link, parse_head
 from elevata.core.errors import MetadataError
 
 DIGEST = "ab" * 32

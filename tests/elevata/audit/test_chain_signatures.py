@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from elevata.audit.append_only import trigger_names
-from elevata.audit.domain import Head, link_hash
+from elevata.audit.hash_chain import Head, link_hash
 from elevata.audit.models import ChainHead, ChainLink, ChainPending, ChangeLogEntry
 from elevata.audit.services import chain, recorded_heads
 from elevata.audit.services.change_log import record_change

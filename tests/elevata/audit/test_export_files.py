@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elevata.audit.domain import Head, Link, next_link
 from elevata.audit.export_format import SEGMENT, SELECTION, Broken, export_lines, verify_lines
+from elevata.audit.hash_chain import Head, Link, next_link
 from elevata.core.canonical_json import canonical_json, sha256_hex
 from elevata.core.errors import MetadataError
 

@@ -8,7 +8,8 @@ from pyspark.errors import PySparkException
 
 from loader.engine import runner
 from loader.engine.java_errors import lost_executor
-from loader.engine.loads.datasets import Outcome, retry
+from loader.engine.loads.dataset_load import Outcome
+from loader.engine.loads.tries import retry
 from loader.engine.session import RunnerConfig
 
 LOST = PySparkException("Checkpoint block rdd_7_0 not found! Either the executor is gone, or …")

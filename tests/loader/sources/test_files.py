@@ -17,11 +17,11 @@ import pytest
 from pyarrow import orc
 
 from loader.contract.refusals import Refusal
-from loader.sources import avro_files, file_samples, limits
+from loader.sources import avro_files, file_samples, page_limits
 from loader.sources.file_detection import detect_file
 from loader.sources.file_samples import sample_files
 from loader.sources.files import delivery_at, files_at, list_folder
-from loader.sources.limits import within
+from loader.sources.page_limits import within
 from loader.sources.results import Sample
 from loader.sources.typed_files import data_type
 from metadata.domain.sources.locations import OutsideRoots, Roots
@@ -608,7 +608,7 @@ def test_within_refuses_an_action_that_exceeds_its_time():
 
 
 def test_within_refuses_further_readings_while_many_have_not_ended(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(limits, "_readings", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(page_limits, "_readings", threading.BoundedSemaphore(2))
     goes_on, work = threading.Event(), threading.Event()
     for _ in range(2):
         with pytest.raises(Refusal, match="gave no answer"):
@@ -618,7 +618,7 @@ def test_within_refuses_further_readings_while_many_have_not_ended(monkeypatch: 
     assert (refused.value.code, work.is_set()) == ("TOO_SLOW", False)
     goes_on.set()
     deadline = time.monotonic() + 5
-    while limits._readings._value < 2 and time.monotonic() < deadline:
+    while page_limits._readings._value < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert within(5, "the share", lambda: "read") == "read"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
-from elevata.audit.domain import Head
+from elevata.audit.hash_chain import Head
 from elevata.audit.services.altered_rows import all_altered_rows
 from elevata.audit.services.export_files import head_in, wrong_exports, wrong_files
 from elevata.audit.services.verification import verify_chain

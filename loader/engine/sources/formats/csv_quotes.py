@@ -27,8 +27,8 @@ from loader.engine.pyspark_types import gateway_of, jvm_of
 from loader.engine.sources.files import DeliveredFile, content_of, unreadable
 from loader.engine.sources.formats.csv_files import CsvFormat, reading_options
 from loader.engine.sources.opened import Group, Opened
-from loader.readers.records.content import UNREADABLE, unpacked
 from loader.readers.records.readers import LOCAL
+from loader.readers.records.unpacking import UNREADABLE, unpacked
 from metadata.domain.sources.option_kinds import REFUSE
 
 _PIECE = 1 << 20  # bytes

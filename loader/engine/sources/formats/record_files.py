@@ -16,8 +16,8 @@ from loader.engine.sources.delivered_columns import nulls_read
 from loader.engine.sources.files import DeliveredFile
 from loader.engine.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows
 from loader.engine.task_modules import ship_modules
-from loader.readers.records.content import too_large
 from loader.readers.records.readers import LOCAL, FileReading, check_kinds, united_warnings
+from loader.readers.records.unpacking import too_large
 
 _SCHEMA = T.StructType(
     [

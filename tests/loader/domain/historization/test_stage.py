@@ -8,7 +8,7 @@ import sqlglot
 
 from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.contract.refusals import Refusal
-from loader.domain.historization.layers import history_sql, layer_sql
+from loader.domain.historization.displayed_statements import history_sql, layer_sql
 from loader.domain.historization.stage import stage_inputs
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 

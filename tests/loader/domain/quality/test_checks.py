@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from loader.contract.check_results import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
+from loader.contract.check_outcomes import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
 from loader.contract.manifest.checks import CheckSpec
 from loader.domain.quality.checks import FAILED, INCOMPUTABLE, TOTAL, VALUE, CompiledCheck, compile_check
 from loader.domain.quality.evaluation import evaluate

@@ -1,6 +1,6 @@
 """Picture of a check's last results."""
 
-from loader.contract.check_results import Result
+from loader.contract.check_outcomes import Result
 from loader.domain.quality.picture import HEIGHT, draw
 
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from loader.contract.refusals import Refusal
-from loader.domain.engines import ENGINES, Oracle
+from loader.domain.database_kinds import ENGINES, Oracle
 from loader.domain.sources.databases import DescribedColumn, Engine, TableOptions, with_condition
 from metadata.domain.sources.database_locations import PORTS, DatabasePlace
 from metadata.domain.sources.formats import TABLE

@@ -4,7 +4,7 @@ import traceback
 
 from loader.contract.refusals import Refusal
 from loader.engine.sources.files import is_read_failure, unreadable
-from loader.readers.records import content
+from loader.readers.records import unpacking
 
 
 def failure_of(refusal: Refusal) -> RuntimeError:
@@ -13,7 +13,7 @@ def failure_of(refusal: Refusal) -> RuntimeError:
 
 
 def test_refusal_of_a_task_is_the_refusal_of_its_file():
-    error = failure_of(content.unreadable("day/a.parquet", "its footer is broken"))
+    error = failure_of(unpacking.unreadable("day/a.parquet", "its footer is broken"))
     assert is_read_failure(error)
     refusal = unreadable("day", error)
     assert (refusal.code, refusal.file) == ("UNREADABLE_FILE", "day/a.parquet")

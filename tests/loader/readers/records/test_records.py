@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from loader.contract.refusals import Refusal
-from loader.readers.records import content, json_documents, memory, workbooks, xml_documents
+from loader.readers.records import json_documents, memory, unpacking, workbooks, xml_documents
 from loader.readers.records.headers import check_typed_names, header_names, repeated_fields
 from loader.readers.records.readers import READERS, FileReading, united_warnings
 from metadata.domain.sources.reading_options import ReadingOptions
@@ -206,7 +206,7 @@ def checked_records(text: str | bytes, wanted: tuple[str, ...] = (), **options: 
 def test_xml_is_read_in_the_encoding_that_it_declares(monkeypatch, encoding, text):
     document = f'<?xml version="1.0" encoding="{encoding}"?>\n<r>\n<i><t>{text}</t></i>\n</r>'
     for size in (1, 3, 1 << 18):
-        monkeypatch.setattr(content, "_CHUNK", size)
+        monkeypatch.setattr(unpacking, "_CHUNK", size)
         assert records("xml", document.encode(encoding)) == [(3, {"t": text})]
 
 
@@ -504,7 +504,7 @@ def test_packed_file_of_0_bytes_is_refused(kind, ending):
 
 def test_bzip2_content_is_unpacked_in_pieces_of_any_size():
     packed = bz2.compress(bytes(3 << 20)) + bz2.compress(b"end")
-    stream = content.unpacked(io.BytesIO(packed), "a.bz2")
+    stream = unpacking.unpacked(io.BytesIO(packed), "a.bz2")
     assert len(stream.read((1 << 20) + 7)) == (1 << 20) + 7
     assert stream.read()[-4:] == b"\0end"
 
@@ -551,7 +551,7 @@ def test_record_that_takes_too_much_memory_is_refused_with_its_number(kind, text
 
 
 def test_the_content_is_read_in_pieces():
-    pieces = list(content.chunks(io.BytesIO(b"x" * (1 << 20)), "a", 1 << 20))
+    pieces = list(unpacking.chunks(io.BytesIO(b"x" * (1 << 20)), "a", 1 << 20))
     assert len(pieces) > 1
 
 

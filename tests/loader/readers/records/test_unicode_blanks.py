@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loader.contract.refusals import Refusal
-from loader.domain.historization.layers import _indent
+from loader.domain.historization.displayed_statements import _indent
 from loader.domain.sources.sampling import standard_values
 from loader.domain.versions import instant
 from loader.readers.records.readers import READERS

@@ -1,4 +1,4 @@
-"""Load of one dataset: its context, its outcome, repeated tries and quality checks."""
+"""Load of one dataset: its context, its outcome and its quality checks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,21 +8,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from loader.contract.check_results import refusal_of, warnings_of
+from loader.contract.check_outcomes import refusal_of, warnings_of
 from loader.contract.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.contract.refusals import Refusal
 from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.quality.sensitive_results import without_revealing_numbers, without_sensitive
 from loader.engine.historization.targets import Stamp
-from loader.engine.java_errors import JAVA_ERRORS, lost_executor
 from loader.engine.loads.small_loads import PreparedLoad
 from loader.engine.quality.frame_checks import CheckedRows, RowChecker, check_of_run
 from loader.engine.session import dataset_session
 from loader.engine.tables.run_commits import run_metadata
-from loader.engine.tables.table_files import TableMoved
-
-# Attempts of a load to compare and commit while another writer changes its table.
-_TRIES = 3
 
 
 @dataclass
@@ -86,24 +81,6 @@ class Task:
 def guard_of(manifest: LoadManifest) -> DeleteGuard:
     """Return this run's limits on deletes by absent keys."""
     return DeleteGuard(manifest.allow_empty, manifest.allow_deletes, manifest.deletes_share, manifest.deletes_keys)
-
-
-def retry(do: Callable[[], None], outcome: Outcome) -> None:
-    """Call ``do`` again, with a warning, if another writer changed the table or an executor was lost.
-
-    After the last try, raise the error. A repetition is safe: the table shows if a try has committed.
-    """
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            return do()
-        except TableMoved as moved:
-            if not tries_left:
-                raise
-            outcome.warnings.append(f"{moved.message}; this run read the table again.")
-        except JAVA_ERRORS as failure:
-            if not tries_left or not lost_executor(failure):
-                raise
-            outcome.warnings.append("An executor was lost with rows that only it held: the dataset was loaded again.")
 
 
 def check_quality(

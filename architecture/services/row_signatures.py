@@ -22,7 +22,7 @@ from architecture.models import (
     Preview,
 )
 from architecture.selectors.dataset_states import applied_by_pk
-from elevata.audit.domain import Problem
+from elevata.audit.hash_chain import Problem
 from elevata.audit.services import chain
 from elevata.audit.services.altered_rows import altered_rows
 from elevata.audit.services.row_seals import UNKNOWN_KEY

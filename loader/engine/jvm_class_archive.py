@@ -1,4 +1,4 @@
-"""Archive of Spark's loaded classes for faster JVM starts (``python -m loader.engine.classes FOLDER``).
+"""Archive of Spark's loaded classes for faster JVM starts (``python -m loader.engine.jvm_class_archive FOLDER``).
 
 Reading and verifying some twenty thousand classes takes a third of a runner's start and first load. With the archive
 (class data sharing), a JVM maps the classes into memory. A JVM that it does not fit ignores it and reads the jars.
