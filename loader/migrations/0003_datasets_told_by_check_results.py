@@ -4,14 +4,15 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("loader", "0002_quarantine_decision_kind"),
+        ('loader', '0002_quarantine_decision_kind'),
     ]
 
     operations = [
         migrations.AddField(
-            model_name="checkresult",
-            name="tells",
+            model_name='checkresult',
+            name='tells',
             field=models.JSONField(default=list),
         ),
     ]

@@ -5,59 +5,39 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("architecture", "0003_effective_column_finding"),
-        ("loader", "0004_seal_rows"),
+        ('architecture', '0003_effective_column_finding'),
+        ('loader', '0004_seal_rows'),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="CopyState",
+            name='CopyState',
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("copy_key", models.UUIDField()),
-                ("dataset_key", models.UUIDField(db_index=True)),
-                ("system", models.CharField(max_length=20)),
-                ("table", models.CharField(blank=True, default="", max_length=310)),
-                ("dataset_name", models.CharField(blank=True, default="", max_length=310)),
-                ("shape", models.CharField(blank=True, default="", max_length=64)),
-                ("status", models.CharField(choices=[("copied", "Up to date"), ("failed", "Failed")], max_length=10)),
-                ("version", models.BigIntegerField(blank=True, null=True)),
-                ("row_count", models.BigIntegerField(blank=True, null=True)),
-                ("checksum", models.CharField(blank=True, default="", max_length=100)),
-                ("mode", models.CharField(blank=True, default="", max_length=10)),
-                ("copied_at", models.DateTimeField(blank=True, null=True)),
-                ("tried_at", models.DateTimeField()),
-                ("seconds", models.FloatField(blank=True, null=True)),
-                ("findings", models.JSONField(blank=True, default=list)),
-                ("error", models.JSONField(blank=True, null=True)),
-                (
-                    "environment",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="copies",
-                        to="architecture.environment",
-                    ),
-                ),
-                (
-                    "run",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="copy_states",
-                        to="loader.loadrun",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('copy_key', models.UUIDField()),
+                ('dataset_key', models.UUIDField(db_index=True)),
+                ('system', models.CharField(max_length=20)),
+                ('table', models.CharField(blank=True, default='', max_length=310)),
+                ('dataset_name', models.CharField(blank=True, default='', max_length=310)),
+                ('shape', models.CharField(blank=True, default='', max_length=64)),
+                ('status', models.CharField(choices=[('copied', 'Up to date'), ('failed', 'Failed')], max_length=10)),
+                ('version', models.BigIntegerField(blank=True, null=True)),
+                ('row_count', models.BigIntegerField(blank=True, null=True)),
+                ('checksum', models.CharField(blank=True, default='', max_length=100)),
+                ('mode', models.CharField(blank=True, default='', max_length=10)),
+                ('copied_at', models.DateTimeField(blank=True, null=True)),
+                ('tried_at', models.DateTimeField()),
+                ('seconds', models.FloatField(blank=True, null=True)),
+                ('findings', models.JSONField(blank=True, default=list)),
+                ('error', models.JSONField(blank=True, null=True)),
+                ('environment', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='copies', to='architecture.environment')),
+                ('run', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='copy_states', to='loader.loadrun')),
             ],
             options={
-                "ordering": ["system", "table", "id"],
-                "constraints": [
-                    models.UniqueConstraint(fields=("environment", "copy_key"), name="copy_state_once"),
-                    models.CheckConstraint(
-                        condition=models.Q(("status__in", ["copied", "failed"])), name="copy_state_status_is_known"
-                    ),
-                ],
+                'ordering': ['system', 'table', 'id'],
+                'constraints': [models.UniqueConstraint(fields=('environment', 'copy_key'), name='copy_state_once'), models.CheckConstraint(condition=models.Q(('status__in', ['copied', 'failed'])), name='copy_state_status_is_known')],
             },
         ),
     ]

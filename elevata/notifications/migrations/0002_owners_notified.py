@@ -4,36 +4,15 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("notifications", "0001_initial"),
+        ('notifications', '0001_initial'),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name="event",
-            name="kind",
-            field=models.CharField(
-                choices=[
-                    ("report.waiting", "report.waiting"),
-                    ("report.approved", "report.approved"),
-                    ("report.rejected", "report.rejected"),
-                    ("report.outdated", "report.outdated"),
-                    ("report.executed", "report.executed"),
-                    ("execution.failed", "execution.failed"),
-                    ("drift.found", "drift.found"),
-                    ("load.failed", "load.failed"),
-                    ("load.ended", "load.ended"),
-                    ("schedule.late", "schedule.late"),
-                    ("source.changed", "source.changed"),
-                    ("quality.failed", "quality.failed"),
-                    ("owners.notified", "owners.notified"),
-                    ("comment.mentioned", "comment.mentioned"),
-                    ("account.changed", "account.changed"),
-                    ("policy.proposed", "policy.proposed"),
-                    ("policy.decided", "policy.decided"),
-                    ("webhook.test", "webhook.test"),
-                ],
-                max_length=40,
-            ),
+            model_name='event',
+            name='kind',
+            field=models.CharField(choices=[('report.waiting', 'report.waiting'), ('report.approved', 'report.approved'), ('report.rejected', 'report.rejected'), ('report.outdated', 'report.outdated'), ('report.executed', 'report.executed'), ('execution.failed', 'execution.failed'), ('drift.found', 'drift.found'), ('load.failed', 'load.failed'), ('load.ended', 'load.ended'), ('schedule.late', 'schedule.late'), ('source.changed', 'source.changed'), ('quality.failed', 'quality.failed'), ('owners.notified', 'owners.notified'), ('comment.mentioned', 'comment.mentioned'), ('account.changed', 'account.changed'), ('policy.proposed', 'policy.proposed'), ('policy.decided', 'policy.decided'), ('webhook.test', 'webhook.test')], max_length=40),
         ),
     ]
