@@ -15,7 +15,7 @@ from datetime import timedelta
 from elevata.core.canonical_json import canonical_json
 from elevata.core.errors import MetadataError
 
-# Number of attempts of a delivery; the last one is about 13 hours after the first.
+# Number of attempts of a delivery; the last one is about 15 hours after the first.
 MAX_ATTEMPTS = 8
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=6)
 
