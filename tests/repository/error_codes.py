@@ -7,11 +7,12 @@ table of codes. Codes, messages and hints are literals or names of constants; pa
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from elevata.core.installation import PACKAGES
+from tests.repository.syntax import statements
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "ProductError"
@@ -33,11 +34,12 @@ class Raised:
 
 @dataclass
 class Module:
-    """Parsed module: its constants by name, and the names it imports."""
+    """Parsed module: its constants by name, the names it imports, and its classes."""
 
     tree: ast.Module
     constants: dict[str, ast.expr]
     imports: dict[str, tuple[str, str]]
+    classes: list[ast.ClassDef]
 
 
 @cache
@@ -63,13 +65,14 @@ def _parse(path: Path) -> Module:
                 constants |= {target.id: value for target, value in pairs if isinstance(target, ast.Name)}
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 constants[name] = value
+    own = list(statements(tree))
     imports = {
         alias.asname or alias.name: (node.module, alias.name)
-        for node in ast.walk(tree)
+        for node in own
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
-    return Module(tree, constants, imports)
+    return Module(tree, constants, imports, [node for node in own if isinstance(node, ast.ClassDef)])
 
 
 def values(node: ast.expr | None, module: Module) -> list[ast.expr]:
@@ -116,12 +119,7 @@ def texts(node: ast.expr | None, module: Module) -> list[str]:
 @cache
 def error_classes() -> dict[str, ast.ClassDef]:
     """Return the classes below ``ProductError`` by name."""
-    described = {
-        node.name: node
-        for module in modules().values()
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ClassDef)
-    }
+    described = {node.name: node for module in modules().values() for node in module.classes}
     known = {BASE}
     while True:
         bases = {name: {ast.unparse(base).split(".")[-1] for base in node.bases} for name, node in described.items()}
@@ -154,10 +152,7 @@ _OWN = {
 @cache
 def _module_of_class() -> dict[str, Module]:
     return {
-        node.name: module
-        for module in modules().values()
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.ClassDef) and node.name in error_classes()
+        node.name: module for module in modules().values() for node in module.classes if node.name in error_classes()
     }
 
 
@@ -260,11 +255,10 @@ def _add(entry: Raised, parts: Arguments) -> None:
 def _errors_of(module: Module, path: str) -> Iterator[tuple[str, Arguments]]:
     """Yield the family and the parts of each error of a module."""
     proofs = {name: order for (place, name), order in _PROOFS.items() if path.startswith(place)}
-    for node, known in _nodes_with_locals(module.tree, module):
+    for node, known in _nodes_with_locals(module):
         yield from _errors_without_call(node, known)
         match node:
-            case ast.Call(func=function):
-                name = ast.unparse(function).split(".")[-1]
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
                 if name in error_classes():
                     parts = parts_of(name, node, known)
                     if "code" not in parts and (code := _class_code(name)):
@@ -308,18 +302,21 @@ def _errors_without_call(node: ast.AST, module: Module) -> Iterator[tuple[str, A
 Assignments = list[tuple[int, str, ast.expr]]
 
 
-def _nodes_with_locals(
-    tree: ast.AST, module: Module, assigned: Assignments | None = None
-) -> Iterator[tuple[ast.AST, Module]]:
-    """Yield every node with its module, in which variables of its function have the last values assigned before it."""
-    for node in ast.iter_child_nodes(tree):
+def _nodes_with_locals(module: Module) -> Iterator[tuple[ast.AST, Module]]:
+    """Yield the nodes that may be errors with their module.
+
+    In it, variables of the node's function have the last values assigned before the node.
+    """
+    pending: list[tuple[ast.AST, Assignments | None]] = [(module.tree, None)]
+    while pending:
+        node, assigned = pending.pop()
         known = _assignments(node) if isinstance(node, ast.FunctionDef) else assigned
-        if known and isinstance(node, ast.Call | ast.Return | ast.Assign):
-            earlier = {name: value for line, name, value in known if line < node.lineno}
-            yield node, Module(module.tree, module.constants | earlier, module.imports)
-        else:
+        if isinstance(node, ast.Call | ast.Return | ast.Assign):
+            earlier = {name: value for line, name, value in known or () if line < node.lineno}
+            yield node, replace(module, constants=module.constants | earlier) if earlier else module
+        elif isinstance(node, ast.Dict):
             yield node, module
-        yield from _nodes_with_locals(node, module, known)
+        pending += [(child, known) for child in reversed(list(ast.iter_child_nodes(node)))]
 
 
 def _assignments(function: ast.FunctionDef) -> Assignments:

@@ -5,13 +5,13 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from elevata.bootstrap.places import ROOT
 from elevata.core.installation import PACKAGES
+from tests.repository.syntax import definitions
 
 FOLDERS = (*PACKAGES, "bench", "tests")
 QUESTION = re.compile(r"(what|whether|how|who|whose|whom|which|where|when|why)\b", re.IGNORECASE)
@@ -27,16 +27,9 @@ def modules(*folders: str) -> Iterator[Path]:
         yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if "migrations" not in path.parts)
 
 
-@cache
-def tree_of(source: str) -> ast.Module:
-    """Return the syntax tree of a module, which several tests read."""
-    return ast.parse(source)
-
-
 def questions(source: str) -> list[str]:
     """Return the first lines of docstrings that open with a question word."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    texts = (ast.get_docstring(node) or "" for node in ast.walk(tree_of(source)) if isinstance(node, documented))
+    texts = (ast.get_docstring(node) or "" for node in definitions(source))
     return [text.splitlines()[0] for text in texts if QUESTION.match(text)]
 
 
@@ -83,7 +76,7 @@ CONTINUED = re.compile(r"""["']\s*\n\s*[bfr]*["']""")
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each string of a module that is no docstring."""
-    tree = tree_of(path.read_text())
+    tree = ast.parse(path.read_text())
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
@@ -150,7 +143,7 @@ def worded_modules() -> Iterator[Path]:
 
 def fragments(source: str) -> list[str]:
     """Return the first lines of functions' docstrings that are not imperative."""
-    functions = (node for node in ast.walk(tree_of(source)) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in definitions(source) if isinstance(node, ast.FunctionDef))
     texts = ((ast.get_docstring(node) or "").splitlines() for node in functions)
     return [lines[0] for lines in texts if lines and FRAGMENT.match(lines[0])]
 
@@ -159,8 +152,7 @@ def private_words(source: str) -> list[str]:
     """Return the private words in docstrings and comments; names in double backquotes are exempt."""
     if not PRIVATE_WORDS.search(source):
         return []
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    texts = [ast.get_docstring(node) or "" for node in ast.walk(tree_of(source)) if isinstance(node, documented)]
+    texts = [ast.get_docstring(node) or "" for node in definitions(source)]
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     texts += [token.string for token in tokens if token.type == tokenize.COMMENT]
     return [match[0] for text in texts for match in PRIVATE_WORDS.finditer(re.sub(r"``[^`]*``", "", text))]
