@@ -54,6 +54,7 @@ def users() -> None:
     User.objects.create_user("nobody")
 
 
+@pytest.mark.full
 def test_listed_users_and_reasons_agree_with_the_permission_check(users: None):
     known = list(with_grounds(User.objects.order_by("username")))
     for permission, place in itertools.product(Permission, PLACES):

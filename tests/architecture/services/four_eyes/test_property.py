@@ -547,6 +547,7 @@ def each_action() -> None:
         machine.teardown()
 
 
+@pytest.mark.full
 @pytest.mark.takes(seconds=25)
 @pytest.mark.usefixtures("own_heads")
 def test_change_approved_only_by_its_authors_never_reaches_the_warehouse() -> None:

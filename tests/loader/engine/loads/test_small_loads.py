@@ -126,7 +126,6 @@ def make_datasets(spark, tmp_path: Path, *names: str) -> list[Dataset]:
     return items
 
 
-@pytest.mark.core
 def test_the_datasets_of_a_run_share_one_job(spark, tmp_path: Path):
     first, *_ = datasets_of = make_datasets(spark, tmp_path, "a", "b", "c")
     manifests = []

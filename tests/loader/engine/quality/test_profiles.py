@@ -93,7 +93,6 @@ def failing_ids(item: Dataset, spec: CheckSpec, **arguments) -> list[str]:
     return [row[answer["columns"].index("id")] for row in answer["rows"]]
 
 
-@pytest.mark.core
 def test_sample_of_a_check_has_its_failing_rows_by_kind(spark, item):
     load(item, [row(1), row(2, name=None), row(3, name="a", price="-1.00"), row(4, name="4", price=None)])
     assert failing_ids(item, check("not_null", columns=["name"])) == ["2"]

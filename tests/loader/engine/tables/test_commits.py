@@ -8,7 +8,6 @@ from loader.engine.tables.direct_commits import _number_files
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.core
 def test_files_with_equal_numbers_are_numbered_with_another_salt(spark):
     """Use two of many file names that share a number (half a hash); they must not be confused."""
     names = spark.range(300_000).select(F.concat(F.lit("part-"), "id").alias("name"))

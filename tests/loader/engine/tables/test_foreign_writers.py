@@ -365,7 +365,6 @@ def damage(table: DeltaTable) -> None:
     table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("which", ["history_spec", by_night("rawcore_spec")])
 def test_damaged_table_log_fails_only_its_own_dataset(spark, tmp_path, which):
     hurt, well = Dataset(spark, tmp_path, name="hurt"), Dataset(spark, tmp_path, name="well")
