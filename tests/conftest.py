@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.database.cleanup import replace_flush
+from tests.database.cleanup import end_other_sessions, replace_flush
 from tests.services.browser import OUTCOME, browser, page
 
 __all__ = ["browser", "page"]
@@ -34,6 +35,14 @@ def committed_rows_go_quickly() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         replace_flush(patch)
         yield
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Generator[None]:
+    """End leftover sessions before the test database is dropped: a thread keeps its own until it is collected."""
+    yield
+    with django_db_blocker.unblock():
+        end_other_sessions()
 
 
 @pytest.fixture(autouse=True)

@@ -122,3 +122,13 @@ def _delete(tables: list[str]) -> None:
     with triggers_lifted(guarded), transaction.atomic(), connection.cursor() as cursor:
         for table in tables:
             cursor.execute(f'DELETE FROM "{table}"')
+
+
+def end_other_sessions() -> None:
+    """End the sessions of other threads and processes, which would keep the test database from being dropped."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
