@@ -129,6 +129,7 @@ def test_quotes_in_names_are_doubled(name, identifier, quoted):
         ("fabric", "n" * 129),
         ("snowflake", "n" * 256),
         ("bigquery", "a`b"),
+        ("bigquery", "_PARTITIONTIME"),
         *((name, "a\nb") for name in DIALECTS),
         *((name, "of {{ load_timestamp }}") for name in DIALECTS),
         *((name, "") for name in DIALECTS),
