@@ -74,11 +74,12 @@ class DuckDbConnection:
 
 
 class PostgresConnection:
-    """Connection to a PostgreSQL database, by URL, with another time zone than UTC as well."""
+    """Connection to a PostgreSQL database, by URL, with other settings of times than those of rendered texts."""
 
     def __init__(self, url: str) -> None:
         self._own = psycopg.connect(url, autocommit=True)
         self._own.execute("SET TIME ZONE 'America/New_York'")
+        self._own.execute("SET DateStyle = 'German'")
 
     def close(self) -> None:
         self._own.close()
