@@ -8,7 +8,7 @@ from loader.dialects.text_patterns import FLOAT, ODD_FLOAT
 from loader.dialects.text_values import either, when
 from loader.domain.historization.hashing import MICROSECONDS_PER_DAY
 from metadata.domain import types as data_types
-from metadata.domain.types import DataType
+from metadata.domain.types import DataType, parse
 
 # The end of a text. A dollar would match before a line end, too.
 _END = "\\z"
@@ -136,8 +136,20 @@ class Databricks(Dialect):
         return classify_types(before, after) is TypeChange.ALTER
 
     def replace_table(self, table: str, columns: Sequence[tuple[str, str]], query: str, parked: str) -> list[str]:
-        """Return one statement, which is one commit."""
-        return [f"CREATE OR REPLACE TABLE {self.table(table)} USING delta{_properties(columns)} AS\n{query}"]
+        """Return the statements, of which one commit replaces the table.
+
+        A cast in a query gives no text of limited length, so such a column comes from a table that has it.
+        """
+        old, new = self.table(table), self.table(parked)
+        if all(parse(type_).length is None for _, type_ in columns):
+            return [f"CREATE OR REPLACE TABLE {old} USING delta{_properties(columns)} AS\n{query}"]
+        return [
+            self.create_table(parked, columns),
+            self.insert(new, [name for name, _ in columns], query),
+            self.same_count(table, parked),
+            f"CREATE OR REPLACE TABLE {old} CLONE {new}",
+            self.drop_table(parked),
+        ]
 
 
 def _is_mapped(name: str) -> bool:

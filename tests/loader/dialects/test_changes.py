@@ -182,6 +182,13 @@ def test_values_that_become_text_have_the_texts_of_the_product(engine, type_, va
     connection.run("DROP TABLE texts.t")
 
 
+def test_text_of_limited_length_is_kept_where_a_cast_has_none():
+    columns = [("a", "string(20)"), ("b", "date")]
+    statements = DIALECTS["databricks"].replace_table("s.t", columns, "SELECT 1", "s.t__new")
+    assert statements[0] == "CREATE TABLE `s`.`t__new` (\n  `a` VARCHAR(20),\n  `b` DATE\n) USING delta"
+    assert statements[-2:] == ["CREATE OR REPLACE TABLE `s`.`t` CLONE `s`.`t__new`", "DROP TABLE `s`.`t__new`"]
+
+
 def test_operation_with_a_step_that_is_not_rendered_has_no_statements():
     spec = TableSpec("k", "s", "t", "rawcore", ())
     column = ColumnSpec("c", "a", "date", "attribute")
