@@ -83,7 +83,7 @@ class SqlServer(Dialect):
     def text_literal(self, value: str) -> str:
         """Return a literal; one beyond ASCII is read as Unicode, not in the code page of the database.
 
-        A cast gives a text of the collation of its input, so the collation stands there.
+        A cast gives a text of the collation of its input, so that is where the collation is given.
         """
         literal = "'" + value.replace("'", "''") + "'"
         return literal if value.isascii() else f"CAST(N{literal} COLLATE {COLLATION} AS VARCHAR(MAX))"

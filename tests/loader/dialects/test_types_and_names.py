@@ -156,6 +156,11 @@ def test_quotes_and_backslashes_in_texts_are_escaped(name, literal):
     assert DIALECTS[name].text("it's \\") == literal
 
 
+@pytest.mark.parametrize("name", ["fabric", "mssql"])
+def test_literal_beyond_ascii_is_not_read_in_the_code_page_of_the_database(name):
+    assert DIALECTS[name].text("ä") == "CAST(N'ä' COLLATE Latin1_General_100_BIN2_UTF8 AS VARCHAR(MAX))"
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 def test_text_with_a_line_end_is_not_rendered(name):
     with pytest.raises(NotRendered, match="control character"):
