@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from architecture.domain.type_changes import classify_types
 from loader.dialects.dialect import Dialect, indented
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType
 
-_NUMERIC_WHOLE, _NUMERIC_SCALE = 29, 9
+_NUMERIC_WHOLE, _NUMERIC_SCALE, _DIGITS_OF_INTEGERS = 29, 9, 19
 _WIDENS = {
     data_types.INTEGER: {data_types.DECIMAL, data_types.FLOAT},
     data_types.BIGINT: {data_types.DECIMAL},
@@ -21,6 +22,7 @@ class BigQuery(Dialect):
     source = "https://cloud.google.com/bigquery/docs/reference/standard-sql"
     longest_name = 300
     refused_in_names = '!"$()*,./;?@[\\]^`{}~'
+    refused_beginnings = ("_table_", "_file_", "_partition", "_row_timestamp", "__root__", "_colidentifier")
     types = {
         data_types.STRING: "STRING",
         data_types.INTEGER: "INT64",
@@ -64,10 +66,10 @@ class BigQuery(Dialect):
     def as_text(self, value: str) -> str:
         return f"CAST({value} AS STRING)"
 
-    def decimal_text(self, value: str, scale: int) -> str:
+    def decimal_text(self, value: str, data_type: DataType) -> str:
         """Return the text, which has no zeros at its end here; a whole number's zeros stay."""
         text = self.as_text(value)
-        return text if scale == 0 else f"IF({text} LIKE '%.%', rtrim(rtrim({text}, '0'), '.'), {text})"
+        return f"IF({text} LIKE '%.%', rtrim(rtrim({text}, '0'), '.'), {text})" if data_type.scale else text
 
     def matches(self, text: str, pattern: str) -> str:
         return f"REGEXP_CONTAINS({text}, {self.text(f'^({pattern})$')})"
@@ -109,9 +111,19 @@ class BigQuery(Dialect):
         column, type_ = self.identifier(name), self.type_of(after)
         return [f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DATA TYPE {type_}"]
 
+    def cast(self, value: str, before: DataType, after: DataType) -> str:
+        """Return a cast to a decimal with the digits of its scale, which a cast without measures does not round to."""
+        number = super().cast(value, before, after)
+        return f"ROUND({number}, {after.scale})" if after.name == data_types.DECIMAL else number
+
     def widens_in_place(self, before: DataType, after: DataType) -> bool:
+        """Return True for a type that holds every value of the old physical type."""
+        if not classify_types(before, after).widens:
+            return False
         if before.name == after.name == data_types.DECIMAL:
             return self.type_of(before).partition("(")[0] == self.type_of(after).partition("(")[0]
+        if after.name == data_types.DECIMAL and (after.precision or 0) - (after.scale or 0) < _DIGITS_OF_INTEGERS:
+            return False
         return after.name in _WIDENS.get(before.name, set())
 
     def stored_decimal_text(self, value: str, before: DataType) -> str:

@@ -1,6 +1,6 @@
 """Databricks SQL on Delta tables, in ANSI mode (the default there) and with the session's time zone UTC."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from architecture.domain.type_changes import TypeChange, classify_types
 from loader.dialects.dialect import Dialect, indented
@@ -8,10 +8,11 @@ from loader.dialects.text_patterns import FLOAT, ODD_FLOAT
 from loader.dialects.text_values import either, when
 from loader.domain.historization.hashing import MICROSECONDS_PER_DAY
 from metadata.domain import types as data_types
-from metadata.domain.types import DataType
+from metadata.domain.types import DataType, parse
 
 # The end of a text. A dollar would match before a line end, too.
 _END = "\\z"
+_MAPPED = ("delta.columnMapping.mode", "name")
 
 
 class Databricks(Dialect):
@@ -47,9 +48,9 @@ class Databricks(Dialect):
     def hexadecimal_float(self, value: str) -> str:
         return f"CASE WHEN {value} IS NOT NULL THEN format_string('%a', {value}) END"
 
-    def decimal_text(self, value: str, scale: int) -> str:
+    def decimal_text(self, value: str, data_type: DataType) -> str:
         text = self.as_text(value)
-        return text if scale == 0 else f"rtrim('.', rtrim('0', {text}))"
+        return f"rtrim('.', rtrim('0', {text}))" if data_type.scale else text
 
     def time_text(self, value: str) -> str:
         return (
@@ -103,22 +104,24 @@ class Databricks(Dialect):
         text = self.text(f"{code}: {message}")
         return f"SELECT CASE WHEN EXISTS (\n{indented(violations)}\n) THEN raise_error({text}) END"
 
-    def create_table(self, qualified_name: str, columns) -> str:
-        return f"{super().create_table(qualified_name, columns)} USING delta"
+    def create_table(self, qualified_name: str, columns: Iterable[tuple[str, str]]) -> str:
+        described = list(columns)
+        return f"{super().create_table(qualified_name, described)} USING delta{_properties(described)}"
 
     def rename_table(self, old: str, new: str) -> list[str]:
         """Return one statement: both names are qualified."""
         return [f"ALTER TABLE {self.table(old)} RENAME TO {self.table(new)}"] if old != new else []
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
-        return [self._property(table, "delta.columnMapping.mode", "name"), *super().rename_column(table, old, new)]
+        return [self._property(table, *_MAPPED), *super().rename_column(table, old, new)]
 
-    def add_column(self, table: str, name: str, type_text: str) -> str:
+    def add_column(self, table: str, name: str, type_text: str) -> list[str]:
         (definition,) = self.definitions([(name, type_text)])
-        return f"ALTER TABLE {self.table(table)} ADD COLUMNS ({definition})"
+        mapped = [self._property(table, *_MAPPED)] if _is_mapped(name) else []
+        return [*mapped, f"ALTER TABLE {self.table(table)} ADD COLUMNS ({definition})"]
 
     def drop_column(self, table: str, name: str) -> list[str]:
-        return [self._property(table, "delta.columnMapping.mode", "name"), *super().drop_column(table, name)]
+        return [self._property(table, *_MAPPED), *super().drop_column(table, name)]
 
     def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
         widening = super().alter_type(table, name, before, after)
@@ -133,5 +136,28 @@ class Databricks(Dialect):
         return classify_types(before, after) is TypeChange.ALTER
 
     def replace_table(self, table: str, columns: Sequence[tuple[str, str]], query: str, parked: str) -> list[str]:
-        """Return one statement, which is one commit."""
-        return [f"CREATE OR REPLACE TABLE {self.table(table)} USING delta AS\n{query}"]
+        """Return the statements, of which one commit replaces the table.
+
+        A cast in a query gives no text of limited length, so such a column comes from a table that has it.
+        """
+        old, new = self.table(table), self.table(parked)
+        if all(parse(type_).length is None for _, type_ in columns):
+            return [f"CREATE OR REPLACE TABLE {old} USING delta{_properties(columns)} AS\n{query}"]
+        return [
+            self.create_table(parked, columns),
+            self.insert(new, [name for name, _ in columns], query),
+            self.same_count(table, parked),
+            f"CREATE OR REPLACE TABLE {old} CLONE {new}",
+            self.drop_table(parked),
+        ]
+
+
+def _is_mapped(name: str) -> bool:
+    """Return True for a name that a Delta table takes by column mapping only."""
+    return any(character in " ,;{}()=" for character in name)
+
+
+def _properties(columns: Iterable[tuple[str, str]]) -> str:
+    """Return the properties of a new table with these columns."""
+    name, value = _MAPPED
+    return f" TBLPROPERTIES ('{name}' = '{value}')" if any(_is_mapped(column) for column, _ in columns) else ""

@@ -46,7 +46,7 @@ class Dialect(TextValues):
             case data_types.INTEGER | data_types.BIGINT:
                 return self.as_text(value)
             case data_types.DECIMAL:
-                return self.decimal_text(value, data_type.scale or 0)
+                return self.decimal_text(value, data_type)
             case data_types.FLOAT:
                 return self.float_text(value)
             case data_types.TIMESTAMP:
@@ -75,9 +75,9 @@ class Dialect(TextValues):
     def boolean_text(self, value: str) -> str:
         return f"CASE WHEN {value} THEN 'true' WHEN NOT {value} THEN 'false' END"
 
-    def decimal_text(self, value: str, scale: int) -> str:
-        text = self.as_text(value)
-        return text if scale == 0 else f"rtrim(rtrim({text}, '0'), '.')"
+    def decimal_text(self, value: str, data_type: DataType) -> str:
+        text = self.stored_decimal_text(value, data_type)
+        return f"rtrim(rtrim({text}, '0'), '.')" if data_type.scale else text
 
     def float_text(self, value: str) -> str:
         """Return plain digits of whole numbers below 2^53, else the hexadecimal form."""
@@ -153,9 +153,9 @@ class Dialect(TextValues):
         """Return the statement that creates a table; columns are (name, canonical type)."""
         return f"CREATE TABLE {self.table(qualified_name)} (\n  {lines(self.definitions(columns))}\n)"
 
-    def create_view(self, qualified_name: str, query: str) -> str:
-        """Return the statement that creates a view, or gives the one of this name another query."""
-        return f"CREATE OR REPLACE VIEW {self.table(qualified_name)} AS\n{query}"
+    def create_view(self, qualified_name: str, query: str) -> list[str]:
+        """Return the statements that create a view, or give the one of this name another query."""
+        return [f"CREATE OR REPLACE VIEW {self.table(qualified_name)} AS\n{query}"]
 
     def definitions(self, columns: Iterable[tuple[str, str]]) -> list[str]:
         return [f"{self.identifier(name)} {self.type_of(parse(type_))}" for name, type_ in columns]
@@ -180,9 +180,9 @@ class Dialect(TextValues):
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         return [f"ALTER TABLE {self.table(table)} RENAME COLUMN {self.identifier(old)} TO {self.identifier(new)}"]
 
-    def add_column(self, table: str, name: str, type_text: str) -> str:
+    def add_column(self, table: str, name: str, type_text: str) -> list[str]:
         (definition,) = self.definitions([(name, type_text)])
-        return f"ALTER TABLE {self.table(table)} ADD COLUMN {definition}"
+        return [f"ALTER TABLE {self.table(table)} ADD COLUMN {definition}"]
 
     def drop_column(self, table: str, name: str) -> list[str]:
         return [f"ALTER TABLE {self.table(table)} DROP COLUMN {self.identifier(name)}"]

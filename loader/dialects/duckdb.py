@@ -48,6 +48,18 @@ class DuckDb(Dialect):
     def limited_text(self, length: int) -> str:
         return self.types[data_types.STRING]
 
+    @property
+    def now(self) -> str:
+        """Return a call: the word CURRENT_TIMESTAMP would be a column of this name."""
+        return "now()"
+
+    def stored_decimal_text(self, value: str, before: DataType) -> str:
+        """Return the text, which lacks the zero before the point if the type has no digits there."""
+        text = self.as_text(value)
+        if before.precision != before.scale:
+            return text
+        return f"regexp_replace({text}, '^(-?)[.]', '\\10.')"
+
     def hexadecimal_float(self, value: str) -> str:
         """Return the form of ``%a``, whose digits ``format`` writes without a point if there is one only."""
         digits = f"format('{{:a}}', {value})"

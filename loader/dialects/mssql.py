@@ -81,9 +81,12 @@ class SqlServer(Dialect):
         return "[" + name.replace("]", "]]") + "]"
 
     def text_literal(self, value: str) -> str:
-        """Return a literal; one beyond ASCII is read as Unicode, not in the code page of the database."""
+        """Return a literal; one beyond ASCII is read as Unicode, not in the code page of the database.
+
+        A cast gives a text of the collation of its input, so that is where the collation is given.
+        """
         literal = "'" + value.replace("'", "''") + "'"
-        return literal if value.isascii() else f"CAST(N{literal} AS VARCHAR(8000)) COLLATE {COLLATION}"
+        return literal if value.isascii() else f"CAST(N{literal} COLLATE {COLLATION} AS VARCHAR(MAX))"
 
     def boolean(self, value: bool) -> str:
         return "1" if value else "0"
@@ -101,8 +104,8 @@ class SqlServer(Dialect):
     def boolean_text(self, value: str) -> str:
         return f"CASE WHEN {value} = 1 THEN 'true' WHEN {value} = 0 THEN 'false' END"
 
-    def decimal_text(self, value: str, scale: int) -> str:
-        return self.as_text(value) if scale == 0 else self._trimmed(self.as_text(value))
+    def decimal_text(self, value: str, data_type: DataType) -> str:
+        return self._trimmed(self.as_text(value)) if data_type.scale else self.as_text(value)
 
     @staticmethod
     def _trimmed(text: str) -> str:
@@ -200,18 +203,19 @@ class SqlServer(Dialect):
         return super().escaped(f"CAST({text} AS VARCHAR(MAX)) COLLATE {COLLATION}", data_type)
 
     def joined(self, parts: Sequence[str]) -> str:
+        """Return the parts joined as VARCHAR(MAX): without a part of this type, they would be cut to 8,000 bytes."""
         if len(parts) > _MOST_PARTS:
             raise NotRendered(f"a hash over {len(parts)} columns is more than {self.title} joins: {_MOST_PARTS}")
         if len(parts) < 2:
             return f"COALESCE({parts[0]}, '')" if parts else "''"
-        return f"CONCAT_WS('|', {', '.join(parts)})"
+        return f"CONCAT_WS('|', CAST({parts[0]} AS VARCHAR(MAX)), {', '.join(parts[1:])})"
 
     def sha256(self, text: str) -> str:
         encoded = f"CAST({text} AS VARCHAR(MAX)) COLLATE {COLLATION}"
-        return f"LOWER(CONVERT(CHAR(64), HASHBYTES('SHA2_256', {encoded}), 2))"
+        return f"LOWER(CONVERT(CHAR(64), HASHBYTES('SHA2_256', {encoded}), 2)) COLLATE {COLLATION}"
 
     def refuse_if(self, code: str, message: str, violations: str) -> str:
-        text = self._unicode(f"{code}: {message}")
+        text = self._unicode(f"{code}: {message}".replace("%", "%%"))
         return f"IF EXISTS (\n{indented(violations)}\n) BEGIN THROW 50000, {text}, 1; END"
 
     @staticmethod
@@ -231,8 +235,8 @@ class SqlServer(Dialect):
             f"BEGIN EXEC sp_executesql {self._unicode(f'CREATE SCHEMA {self.identifier(schema)}')}; END"
         )
 
-    def create_view(self, qualified_name: str, query: str) -> str:
-        return f"CREATE OR ALTER VIEW {self.table(qualified_name)} AS\n{query}"
+    def create_view(self, qualified_name: str, query: str) -> list[str]:
+        return [f"CREATE OR ALTER VIEW {self.table(qualified_name)} AS\n{query}"]
 
     def definitions(self, columns: Iterable[tuple[str, str]]) -> list[str]:
         return [f"{definition} NULL" for definition in super().definitions(columns)]
@@ -246,16 +250,17 @@ class SqlServer(Dialect):
         return [*([rename] if old_name != name else []), *move]
 
     def move_table(self, qualified_name: str, schema: str) -> list[str]:
-        return [f"ALTER SCHEMA {self.identifier(schema)} TRANSFER {self.table(qualified_name)}"]
+        move = f"ALTER SCHEMA {self.identifier(schema)} TRANSFER {self.table(qualified_name)}"
+        return [f"EXEC sp_executesql {self._unicode(move)}"]
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         self.identifier(new)
         place = f"{self.table(table)}.{self.identifier(old)}"
         return [f"EXEC sp_rename {self._unicode(place)}, {self._unicode(new)}, N'COLUMN'"]
 
-    def add_column(self, table: str, name: str, type_text: str) -> str:
+    def add_column(self, table: str, name: str, type_text: str) -> list[str]:
         (definition,) = self.definitions([(name, type_text)])
-        return f"ALTER TABLE {self.table(table)} ADD {definition}"
+        return [f"ALTER TABLE {self.table(table)} ADD {definition}"]
 
     def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
         column, type_ = self.identifier(name), self.type_of(after)

@@ -1,6 +1,7 @@
 """PostgreSQL 15 and later. Needs a database in UTF-8; no extension."""
 
 from collections.abc import Sequence
+from itertools import count
 
 from loader.dialects.dialect import Dialect, indented
 from loader.dialects.refusals import NotRendered
@@ -105,16 +106,21 @@ class Postgres(Dialect):
     def sha256(self, text: str) -> str:
         return f"encode(sha256(convert_to({text}, 'UTF8')), 'hex')"
 
-    def text_literal(self, value: str) -> str:
-        if "\x00" in value:
+    def check_value(self, text: str) -> None:
+        super().check_value(text)
+        if "\x00" in text:
             raise NotRendered("PostgreSQL takes no NUL character")
-        return super().text_literal(value)
 
     def refuse_if(self, code: str, message: str, violations: str) -> str:
         text = self.text(f"{code}: {message}".replace("%", "%%"))
-        return (
-            f"DO $check$ BEGIN IF EXISTS (\n{indented(violations)}\n) THEN RAISE EXCEPTION {text}; END IF; END $check$"
-        )
+        block = f"BEGIN IF EXISTS (\n{indented(violations)}\n) THEN RAISE EXCEPTION {text}; END IF; END"
+        tag = next(tag for number in count(1) if (tag := f"$check{number}$") not in block)
+        return f"DO {tag} {block} {tag}"
+
+    def create_view(self, qualified_name: str, query: str) -> list[str]:
+        """Return two statements: a view is not replaced by one with fewer columns, or with other names or types."""
+        view = self.table(qualified_name)
+        return [f"DROP VIEW IF EXISTS {view}", f"CREATE VIEW {view} AS\n{query}"]
 
     def move_table(self, qualified_name: str, schema: str) -> list[str]:
         return [f"ALTER TABLE {self.table(qualified_name)} SET SCHEMA {self.identifier(schema)}"]
@@ -130,8 +136,12 @@ class Postgres(Dialect):
     def utc(self, value: str) -> str:
         return f"({value} AT TIME ZONE 'UTC')"
 
+    def date_text(self, value: str) -> str:
+        """Return a text that does not depend on the session's DateStyle."""
+        return f"to_char({value}, 'YYYY-MM-DD')"
+
     def timestamp_text(self, value: str) -> str:
-        return self.as_text(self.utc(value))
+        return f"rtrim(rtrim(to_char({self.utc(value)}, 'YYYY-MM-DD HH24:MI:SS.US'), '0'), '.')"
 
     def midnight(self, value: str) -> str:
         return f"CAST({value} AS TIMESTAMP) AT TIME ZONE 'UTC'"

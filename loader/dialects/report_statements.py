@@ -10,16 +10,21 @@ from loader.dialects.table_changes import render_steps
 
 
 def statements_by_operation(steps: Iterable[Step], dialect: str) -> Mapping[int, list[str]]:
-    """Return the statements by operation, each with its semicolon; a step without any is a comment."""
+    """Return the statements by operation, each with its semicolon.
+
+    An operation of which a step has no statements has none, but the reasons as comments.
+    """
     rules = DIALECTS[dialect]
     result: dict[int, list[str]] = {}
+    refused: dict[int, list[str]] = {}
     for item in render_steps(steps, rules):
         if item.step.operation is None:
             continue
         texts = [f"{statement};" for statement in item.statements]
         if not rules.executed:
             texts = [f"{NOT_EXECUTED}\n{text}" for text in texts]
-        if item.refusal is not None:
-            texts = [f"-- {NOT_RENDERED}: {' '.join(item.refusal.one_line().split())}"]
         result.setdefault(item.step.operation, []).extend(texts)
-    return result
+        if item.refusal is not None:
+            reason = f"-- {NOT_RENDERED}: {' '.join(item.refusal.one_line().split())}"
+            refused.setdefault(item.step.operation, []).append(reason)
+    return result | refused

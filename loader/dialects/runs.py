@@ -59,10 +59,6 @@ class AppliedRuns:
     def record(self) -> str:
         """Return the statement that records the run, the last one of a load."""
         values = [self.dialect.text(self.leading), self.dialect.run_id, self.dialect.load_timestamp, f"'{self.hashed}'"]
-        return self.dialect.insert(
-            self.dialect.table(TABLE), [name for name, _ in COLUMNS], f"SELECT {', '.join(values)}\n{self._if_new}"
-        )
-
-    @property
-    def _if_new(self) -> str:
-        return f"WHERE {self.is_new}"
+        # BigQuery takes no WHERE without FROM.
+        query = f"SELECT {', '.join(values)}\nFROM (SELECT 1 AS a_row) AS o\nWHERE {self.is_new}"
+        return self.dialect.insert(self.dialect.table(TABLE), [name for name, _ in COLUMNS], query)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from architecture.domain.type_changes import classify_types
 from loader.dialects.dialect import Dialect, indented
 from loader.dialects.refusals import NotRendered
 from metadata.domain import types as data_types
@@ -92,14 +93,20 @@ class Snowflake(Dialect):
 
     def refuse_if(self, code: str, message: str, violations: str) -> str:
         text = self.text(f"{code}: {message}")
-        return (
-            f"EXECUTE IMMEDIATE $$ DECLARE refused EXCEPTION (-20001, {text}); BEGIN IF (EXISTS (\n"
-            f"{indented(violations)}\n)) THEN RAISE refused; END IF; END $$"
+        block = (
+            f"DECLARE refused EXCEPTION (-20001, {text}); BEGIN IF (EXISTS (\n"
+            f"{indented(violations)}\n)) THEN RAISE refused; END IF; END;"
         )
+        if "$$" in block:
+            raise NotRendered(f"two dollar signs in a name or text end a block of {self.title}")
+        return f"EXECUTE IMMEDIATE $$ {block} $$"
 
     def rename_table(self, old: str, new: str) -> list[str]:
         """Return one statement, which may move the table to another schema, too."""
         return [f"ALTER TABLE {self.table(old)} RENAME TO {self.table(new)}"] if old != new else []
+
+    def date_text(self, value: str) -> str:
+        return f"TO_VARCHAR({value}, 'YYYY-MM-DD')"
 
     def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
         column, type_ = self.identifier(name), self.type_of(after)
@@ -107,6 +114,8 @@ class Snowflake(Dialect):
 
     def widens_in_place(self, before: DataType, after: DataType) -> bool:
         """Return True for longer text and for more digits before the point: a scale cannot change."""
+        if not classify_types(before, after).widens:
+            return False
         if before.name == after.name == data_types.DECIMAL:
             return before.scale == after.scale
         return before.name == data_types.STRING == data_types.stored_type(after).name

@@ -64,7 +64,7 @@ def statements_of(step: Step, dialect: Dialect) -> list[str]:
         case ops.DROP_TABLE:
             return [dialect.drop_table(table)]
         case ops.ADD_COLUMN if step.column is not None:
-            return [dialect.add_column(table, step.column.name, step.column.type)]
+            return dialect.add_column(table, step.column.name, step.column.type)
         case ops.RENAME_COLUMN:
             return _or_rebuild(step, dialect, lambda: dialect.rename_column(table, step.from_name, step.to_name))
         case ops.DROP_COLUMN if step.column is not None:
@@ -139,7 +139,7 @@ def fit_check(dialect: Dialect, table: str, name: str, before: DataType, after: 
     if after.name == STRING and after.length is not None and before.name == STRING:
         if before.length is not None and before.length <= after.length:
             return ""
-        lost = f"{dialect.length(column)} > {after.length}"
+        lost = f"{column} IS NOT NULL AND {dialect.limited(column, after.length)} IS NULL"
     elif classify_types(before, after).widens or before == after:
         return ""
     elif (before.name, after.name) in _CAST_BACK:

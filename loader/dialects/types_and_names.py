@@ -20,13 +20,14 @@ _REFUSED = re.compile("[\x00-\x1f\x7f]|" + "|".join(map(re.escape, (LOAD_TIMESTA
 class TypesAndNames:
     """Types, names and literals of one dialect.
 
-    ``longest_name`` is the limit of a name, in bytes if ``name_in_bytes``.
+    ``longest_name`` is the limit of a name, in bytes if ``name_in_bytes``; ``refused_beginnings`` are in lower case.
     """
 
     title: ClassVar[str]
     longest_name: ClassVar[int] = 255
     name_in_bytes: ClassVar[bool] = False
     refused_in_names: ClassVar[str] = ""
+    refused_beginnings: ClassVar[tuple[str, ...]] = ()
     # Physical type names by the canonical type that they hold, for the comparison of observed columns.
     spellings: ClassVar[Mapping[str, str]] = {}
     types: ClassVar[Mapping[str, str]] = {}
@@ -98,7 +99,8 @@ class TypesAndNames:
         if length > self.longest_name:
             unit = "bytes" if self.name_in_bytes else "characters"
             raise NotRendered(f"{name!r} has {length} {unit}; {self.title} takes {self.longest_name} in a name")
-        if not name or _REFUSED.search(name) or any(letter in self.refused_in_names for letter in name):
+        refused = _REFUSED.search(name) or any(letter in self.refused_in_names for letter in name)
+        if not name or refused or name.lower().startswith(self.refused_beginnings):
             raise NotRendered(f"{self.title} does not take the name {name!r}")
         return self.quoted(name)
 
@@ -125,6 +127,11 @@ class TypesAndNames:
     def text_literal(self, value: str) -> str:
         return quote_standard_text(value)
 
+    def check_value(self, text: str) -> None:
+        """Raise NotRendered for a text that no column of the database holds: half of a character in UTF-16."""
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise NotRendered(f"{self.title} takes no half of a surrogate pair")
+
     def boolean(self, value: bool) -> str:
         return "TRUE" if value else "FALSE"
 
@@ -134,7 +141,7 @@ class TypesAndNames:
 
     def instant(self, text: str) -> str:
         """Return the literal of an ISO 8601 timestamp; without a zone it is UTC."""
-        return self.timestamp(parse_instant(text).strftime("%Y-%m-%d %H:%M:%S.%f"))
+        return self.timestamp(timestamp_text(text))
 
     def null(self, type_text: str) -> str:
         return f"CAST(NULL AS {self.cast_type(parse(type_text))})"
@@ -154,3 +161,8 @@ class TypesAndNames:
     @property
     def load_timestamp(self) -> str:
         return self.timestamp(LOAD_TIMESTAMP)
+
+
+def timestamp_text(text: str) -> str:
+    """Return an ISO 8601 timestamp as ``yyyy-mm-dd hh:mm:ss.ffffff`` in UTC; ``strftime`` would cut zeros of years."""
+    return parse_instant(text).replace(tzinfo=None).isoformat(" ", "microseconds")

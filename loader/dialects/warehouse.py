@@ -170,7 +170,7 @@ def _views(
         except NotRendered as problem:
             left_out.append(Unrendered(view.name, NOT_RENDERED, problem.one_line()))
             continue
-        creations = [creation] if schema in schemas else [dialect.create_schema(schema), creation]
+        creations = creation if schema in schemas else [dialect.create_schema(schema), *creation]
         schemas.add(schema)
         statements[view.name] = [_marked(statement, dialect) for statement in creations]
     return statements, left_out

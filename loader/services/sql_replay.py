@@ -25,8 +25,9 @@ from loader.dialects.dialect import Dialect
 from loader.dialects.loads import refuse_unsupported, render_load
 from loader.dialects.refusals import NOT_RENDERED, NotRendered
 from loader.dialects.table_changes import statements_of
-from loader.dialects.types_and_names import LOAD_RUN_ID, LOAD_TIMESTAMP
+from loader.dialects.types_and_names import LOAD_RUN_ID, LOAD_TIMESTAMP, timestamp_text
 from loader.domain.extras import packages_of
+from loader.domain.historization.compared_texts import BY_VALUE
 from loader.domain.historization.history import parse_instant
 from loader.domain.reference.batch import typed_columns
 from loader.domain.reference.cases import Case, Outcome, run_case
@@ -73,11 +74,12 @@ class DuckDbConnection:
 
 
 class PostgresConnection:
-    """Connection to a PostgreSQL database, by URL, with another time zone than UTC as well."""
+    """Connection to a PostgreSQL database, by URL, with other settings of times than those of rendered texts."""
 
     def __init__(self, url: str) -> None:
         self._own = psycopg.connect(url, autocommit=True)
         self._own.execute("SET TIME ZONE 'America/New_York'")
+        self._own.execute("SET DateStyle = 'German'")
 
     def close(self) -> None:
         self._own.close()
@@ -191,6 +193,7 @@ class SqlEngine:
         return bool(self.connection.rows(f"{query} WHERE table_key = {text(key)} AND load_run_id = {text(run_id)}"))
 
     def _change_tables(self, before: CaseTables, after: CaseTables) -> None:
+        _refuse_other_keys(before, after)
         observed = {spec.key: _observed(spec) for spec in before.tables} if before.columns.types else {}
         for step in plan_steps(after.tables, observed):
             for statement in statements_of(step, self.dialect):
@@ -205,7 +208,7 @@ class SqlEngine:
             allow_empty=bool(batch.get("allow_empty")),
             allow_deletes=bool(batch.get("allow_deletes")),
         )
-        at = parse_instant(batch["at"]).strftime("%Y-%m-%d %H:%M:%S.%f")
+        at = timestamp_text(batch["at"])
         for statement in rendered.statements:
             text = statement.replace(LOAD_TIMESTAMP, at).replace(LOAD_RUN_ID, batch["run_id"].replace("'", "''"))
             self.connection.run(text)
@@ -219,8 +222,15 @@ class SqlEngine:
         names = tables.delivered
         typed = typed_columns(list(batch["rows"]), names, tables.columns)
         at = parse_instant(batch["at"])
-        rows = [[*(_plain(row[name]) for name in names), batch["run_id"], at] for row in typed]
+        rows = [[*(self._plain(row[name]) for name in names), batch["run_id"], at] for row in typed]
         self.connection.insert(table, [dialect.identifier(column.name) for column in raw.columns], rows)
+
+    def _plain(self, value: Any) -> Any:
+        """Return a value as the connection takes it. Raise NotRendered for a text that the database does not hold."""
+        if not isinstance(value, str):
+            return value
+        self.dialect.check_value(value)
+        return str(value)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one dict per version, values typed as in cases; open ends are None."""
@@ -267,8 +277,16 @@ class SqlEngine:
         ]
 
 
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, str) else value
+def _refuse_other_keys(before: CaseTables, after: CaseTables) -> None:
+    """Raise NotRendered for a key whose values have other hashes by its new type.
+
+    A load of the product gives the rows of such a key their stored keys.
+    """
+    types = {key: before.columns.types[name] for name, key in before.keys.items() if name in before.columns.types}
+    for name in after.header.keys:
+        stored, wanted = types.get(after.keys[name]), after.columns.types[name]
+        if stored is not None and stored.name != wanted.name and BY_VALUE & {stored.name, wanted.name}:
+            raise NotRendered(f"keys of {stored} are not found by {wanted}", where=name)
 
 
 def _observed(spec: TableSpec) -> ObservedTable:

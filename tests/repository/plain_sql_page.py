@@ -116,7 +116,7 @@ def _or_rebuild(statements: Callable[[], list[str]]) -> str:
 _OPERATIONS: dict[str, Callable[[Dialect], str]] = {
     "rename table": lambda d: _code(d.rename_table(TABLE, "s.u")),
     "move table": lambda d: _code(d.rename_table(TABLE, "r.t")),
-    "add column": lambda d: _code([d.add_column(TABLE, COLUMN, "date")]),
+    "add column": lambda d: _code(d.add_column(TABLE, COLUMN, "date")),
     "rename column": lambda d: _or_rebuild(lambda: d.rename_column(TABLE, COLUMN, "b")),
     "drop column": lambda d: _or_rebuild(lambda: d.drop_column(TABLE, COLUMN)),
     "drop table": lambda d: _code([d.drop_table(TABLE)]),

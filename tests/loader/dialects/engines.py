@@ -1,5 +1,6 @@
 """Connections to the engines on which rendered SQL is executed."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 import pytest
@@ -18,3 +19,8 @@ def connection_to(engine: str) -> Connection:
 
     place = server_place()
     return PostgresConnection(f"postgresql://{place.user}@{place.host}:{place.port}/{place.name}")
+
+
+def run_all(connection: Connection, statements: Iterable[str]) -> None:
+    for statement in statements:
+        connection.run(statement)

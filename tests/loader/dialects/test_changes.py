@@ -1,14 +1,18 @@
 """Changes of the planning cases: rendered in every dialect, parsed, and executed on filled tables."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 import sqlglot
 
 from architecture.domain.steps.report_steps import plan_steps
-from architecture.domain.steps.step import RETYPE_COLUMN, Retyped, Step, TableShape
-from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.steps.step import ADD_COLUMN, REBUILD_TABLE, RETYPE_COLUMN, Retyped, Step, TableShape
+from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
 from loader.dialects.catalog import DIALECTS
+from loader.dialects.dialect import IN_PLACE, REBUILD
+from loader.dialects.refusals import NotRendered
+from loader.dialects.report_statements import statements_by_operation
 from loader.dialects.table_changes import render_steps, statements_of
 from loader.services.sql_replay import Connection, DuckDbConnection
 from metadata.domain.types import parse
@@ -16,7 +20,7 @@ from tests.architecture.domain.planning.test_cases import CASES
 from tests.architecture.domain.steps.test_plan_cases import observed, report, states, tables
 from tests.architecture.states import EVERYTHING_ALLOWED
 from tests.architecture.tables import after as run
-from tests.loader.dialects.engines import ENGINES, connection_to
+from tests.loader.dialects.engines import ENGINES, connection_to, run_all
 
 ROWS = 3
 VALUES = {
@@ -47,7 +51,10 @@ def test_changes_of_every_planning_case_parse_or_are_refused(name):
                 sqlglot.parse(statement, read=dialect.parser)
             if item.refusal is not None:
                 refused.append(item.refusal.message)
-    expected = ("can lose values", "does not take the name", "in a name", "renames no columns", "in a transaction")
+    expected = (
+        "can lose values", "does not take the name", "in a name", "renames no columns", "in a transaction",
+        "does not count the characters",
+    )  # fmt: skip
     assert [message for message in refused if not any(part in message for part in expected)] == []
 
 
@@ -79,11 +86,6 @@ def shape_of(connection: Connection, engine: str, qualified_name: str) -> dict[s
             f'WHERE attrelid = to_regclass(\'"{schema}"."{name}"\') AND attnum > 0 AND NOT attisdropped'
         )
     return dict(connection.rows(query))
-
-
-def run_all(connection: Connection, statements: list[str]) -> None:
-    for statement in statements:
-        connection.run(statement)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -131,6 +133,85 @@ def test_value_that_does_not_fit_stops_the_change(engine):
         with pytest.raises(Exception, match="VALUE_DOES_NOT_FIT"):
             run_all(connection, statements_of(step, dialect))
         connection.run("ROLLBACK")
+
+
+@pytest.mark.parametrize("name", ["bigquery", "snowflake"])
+@pytest.mark.parametrize(
+    ("before", "after"), [("string(40)", "string(20)"), ("decimal(10,2)", "decimal(8,2)"), ("string", "string(5)")]
+)
+def test_narrower_type_is_reached_by_a_rebuild_where_alter_refuses_it(name, before, after):
+    assert DIALECTS[name].widening(parse(before), parse(after)) == REBUILD
+
+
+@pytest.mark.parametrize(("after", "way"), [("decimal(12,2)", REBUILD), ("decimal(19,0)", IN_PLACE)])
+def test_integer_of_64_bits_becomes_a_decimal_in_place_only_with_room(after, way):
+    assert DIALECTS["bigquery"].widening(parse("integer"), parse(after)) == way
+
+
+def test_digits_beyond_the_scale_are_found_where_a_cast_has_no_measures():
+    check = DIALECTS["bigquery"].cast_back("d", parse("decimal(10,2)"), parse("decimal(10,1)"))
+    assert check == "CAST(ROUND(CAST(d AS NUMERIC), 1) AS NUMERIC)"
+
+
+@pytest.mark.parametrize("name", ["mssql", "fabric"])
+def test_shorter_text_is_refused_where_its_characters_are_not_counted(name):
+    shape = TableShape("fits.t", (ObservedColumn("s", "string"),))
+    step = Step(RETYPE_COLUMN, TableSpec("k", "fits", "t", "rawcore", ()), assumes=shape)
+    with pytest.raises(NotRendered, match="does not count the characters"):
+        statements_of(replace(step, retyped=(Retyped("s", "string", "string(2)"),)), DIALECTS[name])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("type_", "values", "texts"),
+    [
+        ("date", ["0001-01-01", "9999-12-31"], ["0001-01-01", "9999-12-31"]),
+        ("timestamp", ["0999-02-03 04:05:06.070000+00:00", "2024-01-02 10:00:00+00:00"],
+         ["0999-02-03 04:05:06.07", "2024-01-02 10:00:00"]),
+        ("decimal(2,2)", ["0.5", "-0.05", "0"], ["0.50", "-0.05", "0.00"]),
+    ],
+)  # fmt: skip
+def test_values_that_become_text_have_the_texts_of_the_product(engine, type_, values, texts):
+    connection, dialect = connection_to(engine), DIALECTS[engine]
+    run_all(connection, [dialect.create_schema("texts"), dialect.create_table("texts.t", [("v", type_)])])
+    connection.insert("texts.t", ["v"], [[value] for value in values])
+    shape = TableShape("texts.t", (ObservedColumn("v", type_),))
+    step = Step(REBUILD_TABLE, TableSpec("k", "texts", "t", "rawcore", ()), assumes=shape)
+    run_all(connection, statements_of(replace(step, retyped=(Retyped("v", type_, "string"),)), dialect))
+    assert sorted(connection.rows("SELECT v FROM texts.t")) == sorted((text,) for text in texts)
+    connection.run("DROP TABLE texts.t")
+
+
+def test_text_of_limited_length_is_kept_where_a_cast_has_none():
+    columns = [("a", "string(20)"), ("b", "date")]
+    statements = DIALECTS["databricks"].replace_table("s.t", columns, "SELECT 1", "s.t__new")
+    assert statements[0] == "CREATE TABLE `s`.`t__new` (\n  `a` VARCHAR(20),\n  `b` DATE\n) USING delta"
+    assert statements[-2:] == ["CREATE OR REPLACE TABLE `s`.`t` CLONE `s`.`t__new`", "DROP TABLE `s`.`t__new`"]
+
+
+def test_operation_with_a_step_that_is_not_rendered_has_no_statements():
+    spec = TableSpec("k", "s", "t", "rawcore", ())
+    column = ColumnSpec("c", "a", "date", "attribute")
+    added = Step(ADD_COLUMN, spec, column=column, assumes=TableShape("s.t", ()), operation=0)
+    refused = replace(added, column=replace(column, name="b" * 64))
+    assert statements_by_operation([added, refused, replace(added, operation=1)], "postgres") == {
+        0: [f"-- NOT_RENDERED: '{'b' * 64}' has 64 bytes; PostgreSQL takes 63 in a name"],
+        1: ['ALTER TABLE "s"."t" ADD COLUMN "a" DATE;'],
+    }
+
+
+def test_name_that_delta_takes_by_column_mapping_only_enables_it():
+    dialect, mapped = DIALECTS["databricks"], "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    columns = [("id", "integer"), ("net amount", "string")]
+    assert dialect.create_table("s.t", columns).endswith(f"USING delta {mapped}")
+    assert dialect.replace_table("s.t", columns, "SELECT 1", "s.new")[0].startswith(
+        f"CREATE OR REPLACE TABLE `s`.`t` USING delta {mapped} AS"
+    )
+    assert dialect.add_column("s.t", "net amount", "date") == [
+        f"ALTER TABLE `s`.`t` SET {mapped}",
+        "ALTER TABLE `s`.`t` ADD COLUMNS (`net amount` DATE)",
+    ]
+    assert "TBLPROPERTIES" not in dialect.create_table("s.t", [("id", "integer")])
 
 
 def test_decimal_that_loses_nothing_is_retyped():

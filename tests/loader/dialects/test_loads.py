@@ -69,6 +69,38 @@ def test_same_load_renders_the_same_statements(name):
     assert render_load(DIALECTS[name], load_of(policy)) == render_load(DIALECTS[name], load_of(policy))
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+def test_statement_without_from_has_no_condition(name):
+    """BigQuery takes no WHERE without FROM."""
+    for statement in render_load(DIALECTS[name], load_of({"input": "snapshot"})).statements:
+        for tree in sqlglot.parse(statement, read=DIALECTS[name].parser):
+            selects = tree.find_all(sqlglot.exp.Select) if tree else ()
+            assert [select for select in selects if select.args.get("where") and not select.args.get("from_")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mssql", "BEGIN THROW 50000, N'CODE: 5%% of it''s', 1; END"),
+        ("postgres", "RAISE EXCEPTION 'CODE: 5%% of it''s'; END IF; END $check1$"),
+        ("duckdb", "error('CODE: 5% of it''s') END"),
+    ],
+)
+def test_percent_sign_of_a_message_is_shown(name, message):
+    assert DIALECTS[name].refuse_if("CODE", "5% of it's", "SELECT 1").endswith(message)
+
+
+def test_block_ends_at_no_name():
+    assert DIALECTS["postgres"].refuse_if("CODE", "x", 'SELECT "$check1$"').startswith("DO $check2$ BEGIN")
+    with pytest.raises(NotRendered, match="two dollar signs"):
+        DIALECTS["snowflake"].refuse_if("CODE", "x", 'SELECT "a$$b"')
+
+
+def test_hashed_text_of_sql_server_is_not_cut():
+    """CONCAT_WS cuts to 8,000 bytes unless a part is VARCHAR(MAX)."""
+    assert DIALECTS["mssql"].joined(["a", "b", "c"]) == "CONCAT_WS('|', CAST(a AS VARCHAR(MAX)), b, c)"
+
+
 def test_only_databricks_merges():
     merging = {
         name

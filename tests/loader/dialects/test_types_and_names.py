@@ -129,6 +129,7 @@ def test_quotes_in_names_are_doubled(name, identifier, quoted):
         ("fabric", "n" * 129),
         ("snowflake", "n" * 256),
         ("bigquery", "a`b"),
+        ("bigquery", "_PARTITIONTIME"),
         *((name, "a\nb") for name in DIALECTS),
         *((name, "of {{ load_timestamp }}") for name in DIALECTS),
         *((name, "") for name in DIALECTS),
@@ -153,6 +154,11 @@ def test_name_that_the_dialect_would_cut_or_refuse_is_not_rendered(name, identif
 )
 def test_quotes_and_backslashes_in_texts_are_escaped(name, literal):
     assert DIALECTS[name].text("it's \\") == literal
+
+
+@pytest.mark.parametrize("name", ["fabric", "mssql"])
+def test_literal_beyond_ascii_is_not_read_in_the_code_page_of_the_database(name):
+    assert DIALECTS[name].text("ä") == "CAST(N'ä' COLLATE Latin1_General_100_BIN2_UTF8 AS VARCHAR(MAX))"
 
 
 @pytest.mark.parametrize("name", DIALECTS)

@@ -17,7 +17,7 @@ from loader.domain.reference import ReferenceEngine
 from loader.domain.reference.table import Header
 from loader.services.sql_replay import SqlEngine
 from metadata.domain.history.history_policy import OPERATIONS, VIEWS
-from tests.loader.dialects.engines import ENGINES, connection_to
+from tests.loader.dialects.engines import ENGINES, connection_to, run_all
 from tests.loader.dialects.test_text_loads import ROWS, deliver, load_of
 from tests.loader.reference.operations import last_operations
 
@@ -50,7 +50,7 @@ def rows_of(rendered: SqlEngine, kind: str, *selected: str) -> list[tuple]:
     """Create a view and return its rows; a name with a colon is a time, as microseconds."""
     dialect, connection = rendered.dialect, rendered.connection
     (view,) = [view for view in views_of(rendered.tables.state) if getattr(view, "kind", "") == kind]
-    connection.run(dialect.create_view(view.name, view.query(dialect)))
+    run_all(connection, dialect.create_view(view.name, view.query(dialect)))
     names = [dialect.microseconds(dialect.identifier(name[1:])) if name[0] == ":" else name for name in selected]
     return sorted(connection.rows(f"SELECT {', '.join(names)} FROM {dialect.table(view.name)}"), key=str)
 
@@ -90,10 +90,19 @@ def test_described_view_has_the_typed_rows_of_the_newest_delivery(engine):
     newer = ["z", "12", "x", None, "yes", "r2", "2026-11-29 00:00:00+00:00"]
     connection.insert(dialect.table(raw.qualified_name), [column.name for column in raw.columns], [newer])
     view = DescribedView("raw.stg_texts", load.inputs)
-    connection.run(dialect.create_view(view.name, view.query(dialect)))
+    run_all(connection, dialect.create_view(view.name, view.query(dialect)))
     assert connection.rows("SELECT id, n, m, d, o FROM raw.stg_texts") == [("z", 12, None, None, True)]
     connection.run("DROP VIEW raw.stg_texts")
     assert view.reads == ("raw.rc_texts",)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_view_is_replaced_by_one_with_other_columns(engine):
+    connection, dialect = connection_to(engine), DIALECTS[engine]
+    run_all(connection, [dialect.create_schema("raw"), *dialect.create_view("raw.v", "SELECT 1 AS a, 2 AS b")])
+    run_all(connection, dialect.create_view("raw.v", "SELECT 'x' AS c"))
+    assert connection.rows("SELECT * FROM raw.v") == [("x",)]
+    connection.run("DROP VIEW raw.v")
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -107,7 +116,8 @@ def test_views_of_every_dialect_parse(name, policy):
         views.pop("as_of").query(dialect)
     assert sorted(views) == ["changes", "current", "high_end_date", "operations", "periods"]
     for view in views.values():
-        sqlglot.parse_one(dialect.create_view(view.name, view.query(dialect)), read=dialect.parser)
+        for statement in dialect.create_view(view.name, view.query(dialect)):
+            sqlglot.parse_one(statement, read=dialect.parser)
 
 
 def test_views_over_versions_with_times_of_their_own_are_not_rendered():
@@ -126,7 +136,7 @@ def operations_of(rendered: SqlEngine) -> dict[tuple, tuple]:
     """Return operation and date, as microseconds, of each key in the view of operations."""
     dialect, connection = rendered.dialect, rendered.connection
     (view,) = views_of(rendered.tables.state, rendered.tables.load)
-    connection.run(dialect.create_view(view.name, view.query(dialect)))
+    run_all(connection, dialect.create_view(view.name, view.query(dialect)))
     at = dialect.microseconds(dialect.identifier("__effective_from"))
     rows = connection.rows(f"SELECT id, __operation, {at} FROM {dialect.table(view.name)}")
     connection.run(f"DROP VIEW {dialect.table(view.name)}")
