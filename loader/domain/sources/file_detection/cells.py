@@ -28,26 +28,12 @@ _CODE = re.compile(
 )
 # Characters of a number, an address or another code.
 LONGEST = 320
-_MISSING = frozenset(
-    (
-        "-",
-        "--",
-        "n/a",
-        "na",
-        "nan",
-        "null",
-        "none",
-        "\\n",
-        "?",
-        "k.a.",
-        "k. a.",
-        "#n/a",
-        ".",
-        "n.v.",
-        "unknown",
-        "unbekannt",
-    )
+_MISSING_TEXTS = (
+    *("-", "--", ".", "..", "...", ":", "?", "null", "(null)", "[null]", "<null>", "#null!", "none", "nil", "\\n"),
+    *("n/a", "n.a.", "na", "#n/a", "<na>", "nan", "nat", "n.v.", "#nv", "n/d", "n.d.", "nd", "#n/d", "k.a.", "k. a."),
+    *("missing", "unknown", "unbekannt"),
 )
+_MISSING = frozenset(_MISSING_TEXTS)
 
 
 def kind_of(text: str) -> str:
@@ -70,3 +56,8 @@ def kind_of(text: str) -> str:
     if _CODE.fullmatch(stripped):
         return CODE
     return TEXT
+
+
+def is_missing(text: str) -> bool:
+    """Return True for a word or sign that stands for no value, like NULL."""
+    return text.strip().lower() in _MISSING

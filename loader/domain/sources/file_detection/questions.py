@@ -88,6 +88,7 @@ _TEXTS = {
     "negative_numbers": "Are these negative numbers?",
     "true_words": "Which word means true?",
     "false_words": "Which word means false?",
+    "null_string": "Which text stands for no value?",
     "skip_lines": "How many lines are before the header?",
     "ignored_columns": "Are columns without a name and values left out?",
 }
@@ -115,6 +116,6 @@ def _label(option: str, candidate: Any) -> str:
             return f"Yes, {candidate}" if candidate else "No"
         case "date_format" | "timestamp_format":
             return shown_format(candidate) if candidate else "In the standard way, or as other values"
-        case "delimiter" | "decimal_separator" | "thousands_separator":
+        case "delimiter" | "decimal_separator" | "thousands_separator" | "null_string":
             return sign_name(candidate) if candidate else "None"
     return str(candidate)

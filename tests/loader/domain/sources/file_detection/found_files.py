@@ -631,4 +631,38 @@ FILES = (
     Found("status_at_the_end_of_a_trailer", "H;20240131;ACME\nD;1;10.50\nD;2;20.75\nT;2;31.25\n", {"delimiter": ";"},
           asks=("header",)),
     Found("null_words", "id,v,w\n1,NULL,\\N\n2,5,x\n3,6,y\n", types={"w": "string"}),
+    Found(
+        "r_with_missing_values",
+        '"","mpg","cyl","name"\n"1",21,6,"Mazda RX4"\n"2",22.8,4,"Datsun 710"\n"3",NA,8,"Hornet"\n',
+        {"null_string": "NA"},
+        types={"mpg": "float"},
+    ),
+    Found(
+        "mysql_outfile",
+        "1\tAnn\t2024-01-31\t\\N\n2\tBob\t2024-02-01\t3.50\n3\tCid\t\\N\t4.25\n",
+        {"delimiter": "\t", "header": False, "null_string": "\\N"},
+        types={"column_3": "date"},
+    ),
+    Found(
+        "fred",
+        "observation_date,UNRATE,GDPC1\n2023-01-01,3.4,20282.432\n2023-02-01,3.6,.\n2023-03-01,3.5,.\n",
+        {"null_string": "."},
+        types={"GDPC1": "decimal(18,3)"},
+        asks=("null_string",),
+    ),
+    Found(
+        "garmin",
+        'Activity Type,Date,Favorite,Title,Distance,Calories,Avg HR,Avg Pace\n'
+        'Running,2024-01-31 07:00:12,false,"Berlin","10.02","650","150","5:31"\n'
+        'Running,2024-01-28 09:10:12,false,"Long run","21.10","1,402","148","5:46"\n'
+        'Cycling,2024-01-27 10:00:00,false,"Ride","40.50","980","--","--"\n',
+        {"thousands_separator": ",", "null_string": "--"},
+        types={"Avg HR": "integer", "Calories": "integer"},
+    ),
+    Found(
+        "world_health_with_namibia",
+        "Date_reported,Country_code,Country,New_cases\n2020-01-03,AF,Afghanistan,0\n2020-01-04,AL,Albania,\n"
+        "2020-01-05,NA,Namibia,3\n",
+        types={"Country_code": "string", "New_cases": "integer"},
+    ),
 )  # fmt: skip

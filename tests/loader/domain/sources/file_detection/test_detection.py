@@ -11,6 +11,7 @@ from loader.domain.sources.file_detection.detect import detect_csv, value_questi
 from loader.domain.sources.file_detection.examples import of_values
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.model import Detected, FileSample, notes_of
+from loader.domain.sources.file_detection.null_words import detect_null_string
 from loader.domain.sources.file_detection.numbers import detect_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.times import detect_time_formats, unread_dates
@@ -629,6 +630,51 @@ def test_words_of_two_languages_that_contradict_each_other_are_asked():
     options, questions = detect_truth_words({"a": ["ja", "nein"], "b": ["n", "o"], "c": ["s", "n"]})
     assert options["true_words"].startswith("ja")
     assert [question.option for question in questions] == ["true_words", "false_words"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "word"),
+    [
+        ({"a": ["1.5", "NA", "2"]}, "NA"),
+        ({"a": ["1.5", "NA", "2"], "b": ["x", "NA", "why"]}, "NA"),
+        ({"a": ["2024-01-31", "NULL"]}, "NULL"),
+        ({"a": ["ja", "k.A.", "nein"]}, "k.A."),
+        ({"a": ["5:31", "--"]}, "--"),
+        ({"a": ["106442", ".."]}, ".."),
+        ({"a": ["x", "\\N", "why"]}, "\\N"),
+        ({"a": ["AF", "NA", "DE"]}, None),
+        ({"a": ["x", "-", "why"]}, None),
+        ({"a": ["", "x"]}, None),
+    ],
+)
+def test_word_for_no_value_is_that_among_typed_values(columns: dict, word: str | None):
+    assert detect_null_string(columns) == ({"null_string": word} if word else {}, [])
+
+
+@pytest.mark.parametrize(
+    ("columns", "candidates"),
+    [
+        ({"a": ["5", "-", "7"]}, ("-", None)),
+        ({"a": ["5", ".", "7"]}, (".", None)),
+        ({"a": ["5.5", "NaN"]}, ("NaN", None)),
+        ({"a": ["5", "NULL", "7"], "b": ["x", "\\N", "why"]}, ("NULL", "\\N", None)),
+        ({"a": ["5", "NA"], "b": ["AF", "NA", "DE"]}, ("NA", None)),
+        ({"a": ["5", "unknown"], "b": ["red", "unknown"]}, ("unknown", None)),
+        ({"a": ["Ann", "NULL"]}, ("NULL", None)),
+        ({"a": [" Private", " ?"]}, (" ?", None)),
+    ],
+)
+def test_word_for_no_value_that_may_be_a_value_is_asked(columns: dict, candidates: tuple):
+    options, (question,) = detect_null_string(columns)
+    assert (options, question.candidates) == ({"null_string": candidates[0]}, candidates)
+
+
+def test_columns_with_a_word_for_no_value_keep_their_types():
+    result = detected("id,born,ok,v\n1,NA,ja,1.5\n2,31.12.2024,NA,NA\n3,30.12.2024,nein,2.5\n")
+    assert result.options == {
+        "date_format": "%d.%m.%Y", "true_words": "ja", "false_words": "nein", "null_string": "NA",
+    }  # fmt: skip
+    assert [str(column.type) for column in result.columns] == ["integer", "date", "boolean", "float"]
 
 
 @pytest.mark.parametrize(
