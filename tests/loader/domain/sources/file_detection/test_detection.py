@@ -283,6 +283,25 @@ def test_values_of_the_same_column_settle_the_separator(values: list[str], optio
     assert detect_numbers({"a": values}, ",") == (options, [])
 
 
+def test_point_between_commas_separates_decimals_if_another_column_shows_it():
+    columns = {"a": ["190.936", "187.262"], "b": ["192.0", "190.94"]}
+    assert detect_numbers(columns, ",") == ({}, [])
+    assert detect_numbers(columns, ";")[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "marked", "options"),
+    [
+        (["1,234", "321"], ["45.5%", "7 %"], {"thousands_separator": ","}),
+        (["1,234", "321"], ["$1,200.50"], {"thousands_separator": ","}),
+        (["1.234", "321"], ["12,50 €"], {"decimal_separator": ",", "thousands_separator": "."}),
+    ],
+)
+def test_amounts_with_a_currency_or_percent_sign_settle_the_separator(values: list, marked: list, options: dict):
+    assert detect_numbers({"a": values, "b": marked}, ",") == (options, [])
+    assert detect_numbers({"b": marked}, ",") == ({}, [])
+
+
 def test_another_column_settles_the_separator():
     columns = {"a": ["1.234"], "b": ["2,5"]}
     assert detect_numbers(columns, ";") == ({"decimal_separator": ",", "thousands_separator": "."}, [])
