@@ -17,6 +17,8 @@ _RARE_DELIMITERS = (":", " ")
 _USUAL = ",;\t|"
 _ROWS = 1_500
 _CLOSE, _SIMILAR = 0.95, 0.85
+# Fields of lines above a table, and the number of these lines.
+_NARROW, _FEW_LINES = 3, 30
 _QUOTED = r"(?:^|[{0}])'[^'\n]*[^'\n]'(?=[{0}\r\n]|$)"
 
 
@@ -66,7 +68,7 @@ def width_of(rows: Sequence[Row]) -> int:
     if not several:
         return 1
     width = max(several, key=lambda width: (several[width] * (1 - 1 / (width + 1)), width))
-    width = _width_of_block(rows, several, width)
+    width = _width_at_end(rows) or _width_of_block(rows, several, width)
     records = [row for row in rows if len(row.cells) == width and not row.is_empty]
     is_ended = all(not row.cells[-1].strip() for row in records)
     # Records that end with a delimiter, under a header that does not.
@@ -84,6 +86,19 @@ def _width_of_block(rows: Sequence[Row], counts: Mapping[int, int], usual: int) 
         if not any(len(row.cells) == usual and row.filled for row in rows[places[0] : places[-1]]):
             return width
     return usual
+
+
+def _width_at_end(rows: Sequence[Row]) -> int:
+    """Return the width of a table below a few lines of names and values; 0 for other rows.
+
+    The rows above have ``_NARROW`` fields at most, all those from the first wider one on have the same number, at least
+    two more.
+    """
+    filled = [row for row in rows if not row.is_empty]
+    start = next((place for place, row in enumerate(filled) if len(row.cells) > _NARROW), 0)
+    widths = {len(row.cells) for row in filled[start:]}
+    is_table = len(widths) == 1 and len(filled) - start > 1 and start <= _FEW_LINES
+    return widths.pop() if is_table and start and min(widths) > _NARROW + 1 else 0
 
 
 def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:

@@ -11,7 +11,7 @@ from loader.domain.sources.file_detection.footers import footer_lines, without_f
 from loader.domain.sources.file_detection.model import Question
 from loader.domain.sources.file_detection.tables import Table
 
-_MOST_BEFORE, _MOST_HEADER_LINES = 200, 4
+_MOST_BEFORE, _MOST_HEADER_LINES = 200, 6
 _COMMENTS = ("#", "//", "--", "%", "*", "!")
 _YEAR = re.compile(r"(?:19|20|21)\d\d")
 
@@ -140,10 +140,14 @@ class _Beginning(Table):
         lines: list[Row] = []
         for row in reversed(self.rows[:place]):
             is_comment = row.cells[:1] and row.cells[0].startswith(_COMMENTS)
-            if self.width == 1 or is_comment or not self.fits(row) or row.filled < 0.8 * self.width:
+            if self.width == 1 or is_comment or not self._is_filled(row):
                 break
             lines.append(row)
         return lines
+
+    def _is_filled(self, row: Row) -> bool:
+        """Return True for a row with values in about as many columns as records have."""
+        return self.fits(row) and row.filled >= 0.8 * min(self.width, self.usual_fill)
 
     def _silent_start(self, silent: list[int]) -> tuple[_Start, list[Question]]:
         """Return the start of a table whose first rows have nothing in the columns that would show a header."""
@@ -193,7 +197,7 @@ class _Beginning(Table):
             wrong, known = self.violations(below)
             if self._are_units(below) or (self._is_group(row, below) and known == wrong > 1):
                 header.insert(0, row)
-            elif self._is_group(row, below) or (row.filled >= 0.8 * self.width and self.fits(row)):
+            elif self._is_group(row, below) or self._is_filled(row):
                 reason = reason or f"{_shown(row)} and {_shown(below)} both may have the names"
                 header.insert(0, row)
             else:

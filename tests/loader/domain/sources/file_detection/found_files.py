@@ -665,4 +665,41 @@ FILES = (
         "2020-01-05,NA,Namibia,3\n",
         types={"Country_code": "string", "New_cases": "integer"},
     ),
+    Found(
+        "bank_with_more_account_lines_than_records",
+        "Umsatzanzeige;Datei erstellt am: 31.01.2024 10:12\n\nIBAN;DE02 5001 0517 5407 3249 31\nKontoname;Girokonto\n"
+        "Bank;ING\nKunde;Meier\nZeitraum;01.01.2024 - 31.01.2024\nSaldo;1.234,56;EUR\n\nSortierung;Datum absteigend\n\n"
+        "Buchung;Valuta;Auftraggeber;Buchungstext;Saldo;Währung;Betrag;Währung\n"
+        "30.01.2024;30.01.2024;REWE;Lastschrift;1.234,56;EUR;-45,67;EUR\n"
+        "29.01.2024;29.01.2024;ACME;Gehalt;1.280,23;EUR;2.500,00;EUR\n",
+        {"delimiter": ";", "skip_lines": 11, "decimal_separator": ",", "thousands_separator": ".",
+         "date_format": "%d.%m.%Y", "repeated_names": "number"},
+        types={"Betrag": "decimal(18,2)"},
+    ),
+    Found(
+        "bundesbank_series_with_lines_about_them",
+        '"";BBEX3.D.USD;BBEX3.D.USD_FLAGS\n"";"Reference rate";\nunit;USD;\nunit multiplier;one;\n'
+        "last update;2024-01-31 15:58:02;\n2024-01-29;1,0823;\n2024-01-30;1,0846;\n2024-01-31;1,0837;\n"
+        '2024-02-01;.;"No value available"\n',
+        {"delimiter": ";", "header_lines": 5, "decimal_separator": ",", "null_string": "."},
+        asks=("header_lines", "skip_lines", "null_string"),
+    ),
+    Found(
+        "un_data_with_footnotes",
+        '"Country or Area","Year(s)","Variant","Value"\n"Afghanistan","2020","Medium","38928.34"\n'
+        '"Fiji","2021","Medium","902.91"\n"footnoteSeqID","Footnote"\n"1","The designations are no opinion."\n',
+        {"footer_lines": 2},
+        types={"Year(s)": "integer"},
+    ),
+    Found(
+        "prices_with_three_decimals_beside_others",
+        "Date,Open,Adj Close\n2024-01-29,192.009995,190.936\n2024-01-30,190.940002,187.262\n",
+        types={"Adj Close": "decimal(18,3)"},
+    ),
+    Found(
+        "thousands_beside_percentages",
+        'Page,Pageviews,Bounce Rate\n/home,"1,234",45.5%\n/about,321,60.1%\n/shop,"12,001",33.0%\n',
+        {"thousands_separator": ","},
+        types={"Pageviews": "integer"},
+    ),
 )  # fmt: skip
