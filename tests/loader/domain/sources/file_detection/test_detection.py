@@ -94,6 +94,21 @@ def test_lines_and_dialects(text: str, options: dict):
     assert (result.options, result.questions) == (options, ())
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id|name|v\n--|----|--\n1|A|5\n2|B|6\n",
+        "id|name|v\n--+----+--\n1|A|5\n2|B|6\n",
+        "+--+----+--+\n|id|name|v|\n+--+----+--+\n|1|A|5|\n|2|B|6|\n",
+    ],
+)
+def test_line_drawn_below_the_names_likely_belongs_to_the_header(text: str):
+    result = detected(text)
+    assert questions_of(result)["header_lines"] == (2, 1)
+    assert "skip_lines" not in questions_of(result)
+    assert [column.name for column in result.columns if "column" not in column.name] == ["id", "name", "v"]
+
+
 def test_every_reading_of_texts_without_a_clear_header_is_asked():
     assert questions_of(detected("alpha;beta\ngamma;delta\nepsilon;zeta\n"))["header"] in ((True, False), (False, True))
 
