@@ -29,7 +29,8 @@ _CODE = re.compile(
 # Characters of a number, an address or another code.
 LONGEST = 320
 _MISSING_TEXTS = (
-    *("-", "--", ".", "..", "...", ":", "?", "null", "(null)", "[null]", "<null>", "#null!", "none", "nil", "\\n"),
+    *("-", "--", "–", "—", ".", "..", "...", "…", ":", "/", "?", "*", "**", "***", "****", "*****"),
+    *("null", "(null)", "[null]", "<null>", "#null!", "none", "nil", "\\n"),
     *("n/a", "n.a.", "na", "#n/a", "<na>", "nan", "nat", "n.v.", "#nv", "n/d", "n.d.", "nd", "#n/d", "k.a.", "k. a."),
     *("missing", "unknown", "unbekannt"),
 )

@@ -163,9 +163,13 @@ def _of_few_lines(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     """Return the dialect of a text that has one column, or one line of several ones, and what it leaves open."""
     filled = [line for line in lines if line.strip()]
     sign = max(_USUAL, key=lambda sign: max((line.count(sign) for line in filled), default=0))
-    if len(filled) <= 1 or sign == "," or not any(sign in line for line in filled):
-        return Dialect(sign if any(sign in line for line in filled) else ","), []
+    count = sum(sign in line for line in filled)
     reason = "only one line has it, or the text has one column"
+    if sign == "," and 0 < count < 0.5 * len(filled):
+        other = next((other for other in _USUAL if not any(other in line for line in filled)), sign)
+        return Dialect(other), [Question("delimiter", (other, sign), reason)] if other != sign else []
+    if len(filled) <= 1 or sign == "," or not count:
+        return Dialect(sign if count else ","), []
     return Dialect(sign), [Question("delimiter", (sign, ","), reason)]
 
 
@@ -214,7 +218,9 @@ def _score(dialect: Dialect, lines: Sequence[str]) -> float:
         return 0.0
     body = rows[fitting[0] : fitting[-1] + 1]
     consistency = len(fitting) / len(body)
-    coverage = sum(row.lines for row in body) / max(sum(row.lines for row in rows), 1)
+    # Lines of account data above a table are as regular as its records.
+    covered = rows if _width_at_end(rows) else body
+    coverage = sum(row.lines for row in covered) / max(sum(row.lines for row in rows), 1)
     cells = [cell for place in fitting[:400] for cell in rows[place].cells]
     counts = Counter(cells)
     sense = sum(_sense(cell, dialect.delimiter, dialect.quote) * count for cell, count in counts.items()) / len(cells)
@@ -246,4 +252,5 @@ def _sense(cell: str, delimiter: str, quote: str) -> float:
         return 0.5
     if quote != "'" and cell.strip()[:1] == "'" != cell.strip()[-1:]:
         return 0.5  # the first part of a value in apostrophes
-    return 0.7 if "," in cell or ";" in cell else 0.95
+    # Only quotes permit a delimiter in a field.
+    return 0.7 if any(sign in cell for sign in ",;" if sign != delimiter or "\n" in cell) else 0.95

@@ -12,7 +12,8 @@ _MOST_AFTER = 300
 _LONGEST = 200
 _TOTALS = re.compile(
     r"\W{0,10}(?:(?:grand |sub)?totals?|sum|summe|gesamt\w{0,30}|zwischensumme|insgesamt|somme|totaal|suma|"
-    r"totale|records?|rows?|row count|count|anzahl|ende|end of \w|eof|source|quelle|fonte|note|notes|hinweis\w{0,30}|"
+    r"totale|records?|rows?|row count|count|page \d{1,9}|seite \d{1,9}|anzahl|ende|end of \w|eof|"
+    r"source|quelle|fonte|note|notes|hinweis\w{0,30}|"
     r"stand|erstellt\w{0,30}|generated|created|printed|\(?\d{1,12} (?:rows?|records?|zeilen|sätze|datensätze))\b",
     re.IGNORECASE,
 )

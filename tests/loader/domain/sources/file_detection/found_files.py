@@ -702,4 +702,56 @@ FILES = (
         {"thousands_separator": ","},
         types={"Pageviews": "integer"},
     ),
+    Found(
+        "swiss_bank_with_quoted_semicolons",
+        "Kontonummer:;0230 00123456.01;\nIBAN:;CH93 0076 2011;\nVon:;2024-01-01;\nBis:;2024-01-31;\n"
+        "Anfangssaldo:;1000.00;\nSchlusssaldo:;2451.20;\nBewertet in:;CHF;\n\n"
+        "Abschlussdatum;Abschlusszeit;Währung;Belastung;Gutschrift;Saldo;Beschreibung\n"
+        '2024-01-31;23:05:12;CHF;-48.80;;2451.20;"COOP-1234"\n'
+        '2024-01-25;08:00:00;CHF;;1500.00;2500.00;"ACME AG; Lohn"\n',
+        {"delimiter": ";", "skip_lines": 8},
+        types={"Belastung": "decimal(18,2)"},
+    ),
+    Found(
+        "hobo_logger_with_commas_in_names",
+        '"Plot Title: Garden"\n"#","Date Time, GMT+01:00","Temp, °C"\n'
+        "1,01/31/24 10:00:00 AM,21.5\n2,01/31/24 10:10:00 AM,21.6\n",
+        {"skip_lines": 1},
+        types={"Temp, °C": "float"},
+        asks=("timestamp_format", "first_year"),
+    ),
+    Found(
+        "years_that_span_columns",
+        "Region;2022;;2023;\n;Umsatz;Gewinn;Umsatz;Gewinn\nNord;1200,5;100,25;1300,0;120,5\n"
+        "Süd;900,0;80,5;950,75;90,0\n",
+        {"delimiter": ";", "header_lines": 2, "decimal_separator": ","},
+    ),
+    Found(
+        "nasa_with_stars",
+        "Land-Ocean: Global Means\nYear,Jan,Feb,J-D\n1880,-.20,-.26,-.18\n1881,-.16,.02,-.09\n2024,1.24,1.43,***\n",
+        {"skip_lines": 1, "null_string": "***"},
+    ),
+    Found(
+        "first_record_with_a_field_too_few",
+        "a1;Ann;2024-01-31;Fix\nb2;Bob;2024-02-01;Add test; refactor\nc3;Bob;2024-02-02;Do; undo\n",
+        {"delimiter": ";", "header": False},
+        asks=("skip_lines",),
+    ),
+    Found(
+        "remarks_with_commas_in_one_column",
+        "comment\nGood, but late\nFine\nNone\nSlow\n",
+        asks=("delimiter",),
+    ),
+    Found(
+        "page_number_at_the_end",
+        "Kunde;Umsatz\nA;10,50\nB;20,25\nSeite 1 von 1\n",
+        {"delimiter": ";", "decimal_separator": ",", "footer_lines": 1},
+    ),
+    Found(
+        "table_of_markdown",
+        "| id | name | amount |\n|----|:----:|-------:|\n| 1 | Ann | 10.50 |\n| 2 | Bob | 7.25 |\n",
+        {"delimiter": "|", "header_lines": 2, "ignored_columns": "(column 1), (column 5)"},
+        types={"id": "string"},
+        asks=("ignored_columns",),
+    ),
 )  # fmt: skip
