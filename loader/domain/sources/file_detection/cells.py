@@ -8,7 +8,7 @@ EMPTY, NUMBER, DATE, TIME, CODE, TEXT = "empty", "number", "date", "time", "code
 TYPED = frozenset({NUMBER, DATE, TIME, CODE})
 
 _NUMBER = re.compile(
-    r"(?:[€$£¥] ?)?[-+(]?(?:\d{1,3}(?:[.,'’_ \u00a0\u202f]\d{3})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?"
+    r"(?:[€$£¥] ?)?[-−+(]?(?:\d{1,3}(?:[.,'’_ \u00a0\u202f]\d{3})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?"
     r"(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?"
 )
 _MONTH = r"[A-Za-zÀ-ÿ]{3,9}\.?"
@@ -45,7 +45,7 @@ def kind_of(text: str) -> str:
     if not stripped or stripped.lower() in _MISSING:
         return EMPTY
     first = stripped[0]
-    if first.isdigit() or first in "-+(.,€$£¥":
+    if first.isdigit() or first in "-−+(.,€$£¥":
         if _CODE.fullmatch(stripped):
             return CODE
         if _NUMBER.fullmatch(stripped) and any(sign.isdigit() for sign in stripped):

@@ -70,7 +70,7 @@ _CLOSE, _PREFERENCE, _ONE_LANGUAGE, _MANY_LETTERS = 0.12, 0.04, 0.15, 5
 # Few characters may make sense in another character set by chance.
 _FEW_KINDS, _FEW, _CLOSE_OF_FEW = 4, 10, 0.4
 # Character sets of which a text with few letters may always be: they have most letters in common.
-_CENTRAL = "windows-1250"
+_CENTRAL, _CENTRAL_ISO = "windows-1250", "ISO-8859-2"
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,8 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
         return _western(content, values, others)
     if not others:
         return CharacterSet(best)
+    if best == _CENTRAL and _CENTRAL_ISO not in others:
+        others = (_CENTRAL_ISO, *others)
     if WESTERN in others and not any(value < 0xA0 for value in values):
         others = (*others, WESTERN_EURO)
     reason = f"the characters beyond ASCII make sense in {', '.join((best, *others[:-1]))} and {others[-1]}"

@@ -640,6 +640,13 @@ def test_another_column_settles_the_order_of_day_and_month():
     assert (options, questions) == ({"date_format": "%d/%m/%Y", "timestamp_format": "%d/%m/%Y %H:%M"}, [])
 
 
+def test_order_of_day_and_month_between_other_signs_settles_nothing():
+    columns = {"a": ["01.02.2026 10:00"], "b": ["12/25/2026"]}
+    options, (question,) = detect_time_formats(columns, is_american=True)
+    assert options == {"date_format": "%m/%d/%Y", "timestamp_format": "%d.%m.%Y %H:%M"}
+    assert question.candidates == ("%d.%m.%Y %H:%M", "%m.%d.%Y %H:%M")
+
+
 def test_truth_words_that_need_no_option_have_none():
     assert detect_truth_words({"a": ["yes", "No"]}) == ({}, [])
     assert detect_truth_words({"a": ["Ja", "nein"]})[0] == {"true_words": "ja", "false_words": "nein"}
