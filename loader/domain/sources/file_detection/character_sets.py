@@ -105,10 +105,11 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
     others = _others(content, ranked, texts, is_few=is_few)
     if best == WESTERN and not any(value < 0xA0 for value in values):
         return _western(content, values, others)
+    is_central = best == _CENTRAL and (others or _may_differ(texts[best], texts[_CENTRAL_ISO]))
+    if (is_central or _CENTRAL in others) and _CENTRAL_ISO not in others:
+        others = (_CENTRAL_ISO, *others) if is_central else (*others, _CENTRAL_ISO)
     if not others:
         return CharacterSet(best)
-    if best == _CENTRAL and _CENTRAL_ISO not in others:
-        others = (_CENTRAL_ISO, *others)
     if WESTERN in others and not any(value < 0xA0 for value in values):
         others = (*others, WESTERN_EURO)
     reason = f"the characters beyond ASCII make sense in {', '.join((best, *others[:-1]))} and {others[-1]}"
@@ -121,15 +122,23 @@ def _others(
     """Return the other possible character sets, the likeliest first."""
     best_score, best = ranked[0]
     text = texts[best] if best in texts else _decoded(content, best)
-    close = [
-        name
-        for score, name in ranked[1 : 7 if is_few else 4]
-        if best_score - score < (_CLOSE_OF_FEW if is_few else _closeness(best, name))
-    ]
-    others = [name for name in close if (texts[name] if name in texts else _decoded(content, name)) != text]
+    ranked = [entry for entry in ranked[1:7] if (texts.get(entry[1]) or _decoded(content, entry[1])) != text]
+    others = [name for score, name in ranked[:3] if best_score - score < _closeness(best, name)]
+    # Where the character set is asked anyway, others that make some sense are offered, too.
+    if is_few or others:
+        others += [name for score, name in ranked if best_score - score < _CLOSE_OF_FEW and name not in others]
     # A file of the next day may have a letter that differs.
     usual = [name for name in (WESTERN, _CENTRAL) if is_few and name != best]
     return tuple(dict.fromkeys((*sorted(others, key=lambda name: name in _DENSE), *usual)))
+
+
+def _may_differ(text: str, other: str) -> bool:
+    """Return True for a text that is the same in both central European sets, in a language with letters that differ."""
+    letters = {sign.lower() for sign in _HIGH_SIGN.findall(text)}
+    language = max(_LANGUAGES[_CENTRAL], key=lambda known: (len(letters & set(known)), -len(set(known))))
+    return text == other and any(
+        sign.encode("cp1250", "replace") != sign.encode("iso8859-2", "replace") for sign in language
+    )
 
 
 def _closeness(best: str, other: str) -> float:
@@ -248,9 +257,18 @@ def _asian_score(content: bytes, name: str, codec: str) -> float:
     text = content.decode(codec, "ignore")
     if len(content.decode(codec, "replace")) - len(text) > 0.02 * len(text):
         return -1.0
-    signs = list(islice((sign for sign in text if sign > "\x7f"), _MOST_SIGNS))
-    usual = sum(_usual_asian(sign, name) for sign in signs)
+    signs = list(islice(_HIGH_SIGN.finditer(text), _MOST_SIGNS))
+    usual = sum(
+        -0.5 if _is_within_letters(text, sign.start(), codec) else _usual_asian(sign[0], name) for sign in signs
+    )
     return usual / max(len(signs), 1) * 0.95
+
+
+def _is_within_letters(text: str, place: int, codec: str) -> bool:
+    """Return True for a character whose bytes are among letters of ASCII, as those of European languages are."""
+    within = text[place].encode(codec)[1:].decode("ascii", "ignore")
+    around = [sign for sign in (text[max(place - 1, 0) : place], within, text[place + 1 : place + 2]) if sign]
+    return sum(sign.isascii() and sign.isalpha() for sign in around) > 1
 
 
 def _usual_asian(sign: str, name: str) -> float:
