@@ -37,7 +37,7 @@ def detect_null_string(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, 
     candidates: list[str | None] = [*found, *of_texts]
     if not candidates:
         return {}, []
-    shown = first_names([str(word) for word in candidates])
+    shown = first_names([word.strip() for word in (*found, *of_texts)])
     where = f"in {first_names(words.columns)}"
     if len(candidates) > 1:
         reason = f"{shown} {where} may stand for no value; only one of them can be read"
@@ -68,8 +68,11 @@ def _words(columns: Mapping[str, Sequence[str]]) -> _Words:
         others = [text.strip() for text in values if text.strip() and not is_missing(text)]
         if not missing:
             continue
-        if _are_typed(others):
+        are_truth_words = is_pair({text.lower() for text in others})
+        if are_truth_words or _are_typed(others):
             words.typed += missing
+            # Beside yes and no, unknown may be a third answer.
+            words.texts += missing if are_truth_words else Counter[str]()
             words.columns.append(name)
         elif _are_codes([*others, *(word.strip() for word in missing)]):
             words.codes += missing
@@ -80,9 +83,9 @@ def _words(columns: Mapping[str, Sequence[str]]) -> _Words:
 
 
 def _are_typed(texts: Sequence[str]) -> bool:
-    """Return True for values that are all numbers, or dates, or words for true and false."""
+    """Return True for values that are all numbers, or all dates, times or codes."""
     kinds = {kind_of(text) for text in texts}
-    return bool(texts) and ((len(kinds) == 1 and kinds <= TYPED) or is_pair({text.lower() for text in texts}))
+    return len(kinds) == 1 and kinds <= TYPED
 
 
 def _are_codes(texts: Sequence[str]) -> bool:

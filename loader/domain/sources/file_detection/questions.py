@@ -116,6 +116,6 @@ def _label(option: str, candidate: Any) -> str:
             return f"Yes, {candidate}" if candidate else "No"
         case "date_format" | "timestamp_format":
             return shown_format(candidate) if candidate else "In the standard way, or as other values"
-        case "delimiter" | "decimal_separator" | "thousands_separator" | "null_string":
+        case "delimiter" | "decimal_separator" | "thousands_separator":
             return sign_name(candidate) if candidate else "None"
-    return str(candidate)
+    return "None" if candidate is None else str(candidate).strip()

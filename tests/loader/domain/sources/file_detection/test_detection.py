@@ -679,7 +679,8 @@ def test_words_of_two_languages_that_contradict_each_other_are_asked():
         ({"a": ["1.5", "NA", "2"]}, "NA"),
         ({"a": ["1.5", "NA", "2"], "b": ["x", "NA", "why"]}, "NA"),
         ({"a": ["2024-01-31", "NULL"]}, "NULL"),
-        ({"a": ["ja", "k.A.", "nein"]}, "k.A."),
+        ({"a": ["ja", "NULL", "nein"]}, "NULL"),
+        ({"a": ["17", "k.A."]}, "k.A."),
         ({"a": ["5:31", "--"]}, "--"),
         ({"a": ["106442", ".."]}, ".."),
         ({"a": ["x", "\\N", "why"]}, "\\N"),
@@ -702,6 +703,7 @@ def test_word_for_no_value_is_that_among_typed_values(columns: dict, word: str |
         ({"a": ["5", "NA"], "b": ["AF", "NA", "DE"]}, ("NA", None)),
         ({"a": ["5", "unknown"], "b": ["red", "unknown"]}, ("unknown", None)),
         ({"a": ["Ann", "NULL"]}, ("NULL", None)),
+        ({"a": ["ja", "k.A.", "nein"]}, ("k.A.", None)),
         ({"a": [" Private", " ?"]}, (" ?", None)),
     ],
 )
