@@ -33,6 +33,8 @@ _MISSING_TEXTS = (
     *("null", "(null)", "[null]", "<null>", "#null!", "none", "nil", "\\n"),
     *("n/a", "n.a.", "na", "#n/a", "<na>", "nan", "nat", "n.v.", "#nv", "n/d", "n.d.", "nd", "#n/d", "k.a.", "k. a."),
     *("missing", "unknown", "unbekannt"),
+    # Errors of spreadsheets.
+    *("#div/0!", "#value!", "#ref!", "#name?", "#num!", "#wert!", "#bezug!", "#zahl!", "#valeur!", "#nombre!"),
 )
 _MISSING = frozenset(_MISSING_TEXTS)
 

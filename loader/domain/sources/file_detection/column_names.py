@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from loader.domain.sources.file_detection.dialects import Row
+from loader.domain.sources.file_detection.personal_columns import is_birth, words_of
 
 # Characters of a name that are compared.
 _LONGEST = 200
@@ -20,6 +21,8 @@ _WORDS = """
 _NAMES = frozenset(_WORDS.split())
 # Evidence for names from which a header is not asked.
 CLEAR = 3
+_DATE_WORDS, _DATE_ENDINGS = {"dat", "fecha", "jour", "giorno", "data"}, ("date", "day", "tag")
+_OTHER_WORDS = {"candidate", "mandate", "hashtag"}  # with the ending of a date
 _HAS_DIGIT = re.compile(r"\d")
 
 
@@ -47,6 +50,14 @@ def is_usual_name(name: str) -> bool:
     """Return True for a name of words that columns often have."""
     words = _words(name)
     return bool(words) and words <= _NAMES
+
+
+def is_of_dates(name: str) -> bool:
+    """Return True for a name with a word for dates, also at the end of a joined one like Buchungstag."""
+    return is_birth(name) or any(
+        word in _DATE_WORDS or "datum" in word or (word.endswith(_DATE_ENDINGS) and word not in _OTHER_WORDS)
+        for word in (word.rstrip("0123456789") for word in words_of(name))
+    )
 
 
 def _words(name: str) -> set[str]:

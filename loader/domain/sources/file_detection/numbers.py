@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
+from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.model import Question, first_names
 from metadata.domain.sources.value_formats import BRACKETS, TRAILING
 
@@ -20,6 +21,8 @@ _OPEN = re.compile(r"[-+]?[1-9]\d{0,2}(?P<sign>[.,])\d{3}")
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)?(?P<decimal>[.,])\d+(?:[eE][-+]?\d+)?")
 # Negative numbers like 12,50- and (12.50).
 SIGNED = re.compile(r"(?!\(?0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brackets>[\d.,][^()]*)\))")
+# Days without a year, like 31.01, in a column with a name of dates.
+_DAY = re.compile(r"[0-3]\d\.[01]\d")
 # Amounts with a currency or percent sign, and their numbers.
 _MARKED = re.compile(r"(?:[€$£¥] ?)?([-+]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?)(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?")
 _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
@@ -221,13 +224,14 @@ def _undecided(
 def _column(name: str, values: Sequence[str]) -> _Column | None:
     """Return what the numbers of a column show; None if it has other values."""
     column, count, others = _Column(name, _Separators(name), _Separators(name)), 0, 0
+    is_day = is_of_dates(name)
     for text in values:
         value = text.strip()
         if kind_of(value) == EMPTY:
             continue
         match = SIGNED.fullmatch(value)
         if match is None:
-            is_number = column.separators.count(value)
+            is_number = not (is_day and _DAY.fullmatch(value)) and column.separators.count(value)
         else:
             number = match["trailing"] or match["brackets"]
             is_number = column.signed.count(number)

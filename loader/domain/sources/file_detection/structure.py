@@ -128,11 +128,11 @@ class _Beginning(Table):
             questions = [*_others(questions, "skip_lines"), Question("skip_lines", (skip, lines[-1].line - 1), reason)]
         between = [row for row in self.rows[names + 1 : first] if not row.is_empty]
         if between and not questions and not self._is_plain_record(between[0]):
-            lines = (len(header), len(header) + 1)
+            counts = (len(header), len(header) + 1)
             reason = f"{_shown(between[0])} may be a record, or a part of the header"
             if is_drawn(between[0].cells):
-                header, lines = [*header, between[0]], lines[::-1]
-            questions = [Question("header_lines", lines, reason)]
+                header, counts = [*header, between[0]], counts[::-1]
+            questions = [Question("header_lines", counts, reason)]
         return self._start(header, self.rows.index(header[-1]) + 1), questions
 
     def _is_plain_record(self, row: Row) -> bool:

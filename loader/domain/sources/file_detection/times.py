@@ -7,9 +7,10 @@ from typing import Any
 
 from loader.domain.sources.file_detection.cells import DATE as DATE_KIND
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
+from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.examples import time_example
 from loader.domain.sources.file_detection.model import Question, first_names
-from loader.domain.sources.file_detection.personal_columns import is_birth, words_of
+from loader.domain.sources.file_detection.personal_columns import is_birth
 from loader.domain.sources.sampling import holds
 from metadata.domain.sources.value_formats import TimeFormat
 from metadata.domain.types import DATE, TIMESTAMP, DataType
@@ -33,8 +34,6 @@ _CLOCK = re.compile(
     r"(?P<half> ?(?:[aApP][mM]))?(?P<zone> ?(?:Z|[+-]\d{2}(?::?\d{2})?))?"
 )
 _SAMPLE = 2_000
-_DATE_WORDS, _DATE_ENDINGS = {"dat", "fecha", "jour", "giorno", "data"}, ("date", "day", "tag")
-_OTHER_WORDS = {"candidate", "mandate", "hashtag"}  # with the ending of a date
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class _Column:
     def is_unsure(self) -> bool:
         """Return True for years of two digits, and for numbers in a column without the name of dates."""
         first = self.formats[0] if self.formats else None
-        return (first in COMPACT and not _is_of_dates(self.name)) or _has_short_year(first)
+        return (first in COMPACT and not is_of_dates(self.name)) or _has_short_year(first)
 
 
 def detect_time_formats(
@@ -89,14 +88,6 @@ def detect_time_formats(
         short = [column for column in read if short_formats & set(column.formats)]
         questions.append(_century_question(short, columns, sorted(short_formats)))
     return options, questions
-
-
-def _is_of_dates(name: str) -> bool:
-    """Return True for a name with a word for dates, also at the end of a joined one like Buchungstag."""
-    return is_birth(name) or any(
-        word in _DATE_WORDS or "datum" in word or (word.endswith(_DATE_ENDINGS) and word not in _OTHER_WORDS)
-        for word in (word.rstrip("0123456789") for word in words_of(name))
-    )
 
 
 def _has_short_year(text: str | None) -> bool:

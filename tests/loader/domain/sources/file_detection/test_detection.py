@@ -317,6 +317,18 @@ def test_amounts_with_a_currency_or_percent_sign_settle_the_separator(values: li
     assert detect_numbers({"b": marked}, ",") == ({}, [])
 
 
+def test_days_without_a_year_show_no_decimal_separator():
+    amounts = {"Betrag": ["-89,90", "2500,00"]}
+    assert detect_numbers({"Buchungstag": ["30.01", "29.01"]} | amounts, ";") == ({"decimal_separator": ","}, [])
+    assert detect_numbers({"Kurs": ["30.01", "29.01"]} | amounts, ";")[1]
+
+
+def test_errors_of_spreadsheets_are_no_other_values_than_numbers():
+    values = {"quote": ["1,5", "#DIV/0!", "2,5"]}
+    assert detect_numbers(values, ";") == ({"decimal_separator": ","}, [])
+    assert detect_null_string(values) == ({"null_string": "#DIV/0!"}, [])
+
+
 def test_another_column_settles_the_separator():
     columns = {"a": ["1.234"], "b": ["2,5"]}
     assert detect_numbers(columns, ";") == ({"decimal_separator": ",", "thousands_separator": "."}, [])
