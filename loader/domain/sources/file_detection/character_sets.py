@@ -106,7 +106,7 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
     if best == WESTERN and not any(value < 0xA0 for value in values):
         return _western(content, values, others)
     is_central = best == _CENTRAL and (others or _may_differ(texts[best], texts[_CENTRAL_ISO]))
-    if (is_central or _CENTRAL in others) and _CENTRAL_ISO not in others:
+    if (is_central or _CENTRAL in others) and _CENTRAL_ISO not in (best, *others):
         others = (_CENTRAL_ISO, *others) if is_central else (*others, _CENTRAL_ISO)
     if not others:
         return CharacterSet(best)
@@ -225,7 +225,7 @@ def _plausibility(text: str, place: int, language: str, others: str) -> float:
     sign = text[place]
     before = text[place - 1 : place].strip()
     after = text[place + 1 : place + 2].strip()
-    if sign.isalpha() or sign in language:
+    if (sign.isalpha() and sign not in _SIGNS) or sign in language:
         if sign.isupper() and before.islower():
             return -1.0
         if not (before.isalpha() or after.isalpha() or before in language or after in language):
@@ -245,6 +245,8 @@ def _plausibility(text: str, place: int, language: str, others: str) -> float:
     is_inside = before.isalpha() and after.isalpha()
     if is_inside and sign not in _BETWEEN_LETTERS:
         return -1.0
+    if sign in "²³" and before.isalpha():
+        return 1.0  # as in m²
     return 0.8 if sign in _SIGNS else -0.3
 
 
@@ -258,6 +260,8 @@ def _asian_score(content: bytes, name: str, codec: str) -> float:
     if len(content.decode(codec, "replace")) - len(text) > 0.02 * len(text):
         return -1.0
     signs = list(islice(_HIGH_SIGN.finditer(text), _MOST_SIGNS))
+    if not any(after.start() == before.end() for before, after in zip(signs, signs[1:], strict=False)):
+        return -1.0  # a unit like µg or °C
     usual = sum(
         -0.5 if _is_within_letters(text, sign.start(), codec) else _usual_asian(sign[0], name) for sign in signs
     )

@@ -44,6 +44,20 @@ def test_sets_of_central_europe_are_asked_if_the_letters_of_the_language_differ_
     assert result.question.candidates[:2] == ("windows-1250", "ISO-8859-2")
 
 
+@pytest.mark.parametrize("text", ["Probe;Wert µg/m³\nA;1,5\n", "Zeit;Temp °C\n1;2\n", "n;m²\n1;2\n"])
+def test_signs_of_units_are_likely_western(text: str):
+    result = detect_character_set(text.encode("cp1252"))
+    assert result.name == "windows-1252"
+    assert result.question is not None
+    assert len(set(result.question.candidates)) == len(result.question.candidates)
+
+
+def test_no_character_set_is_offered_twice():
+    result = detect_character_set("jméno;město\n1;Šárka Žáčková\n".encode("iso8859-2"))
+    assert result.question is not None
+    assert len(set(result.question.candidates)) == len(result.question.candidates)
+
+
 @pytest.mark.parametrize("count", [4, 40])
 @pytest.mark.parametrize("words", _WORDS, ids=lambda words: words.split()[0])
 def test_text_is_read_rightly_in_the_character_set_or_in_one_that_is_asked(words: str, count: int):
