@@ -168,6 +168,7 @@ def _record_reader(name: str) -> _Reader:
         used, questions, unread = options, tuple[Question, ...](), tuple[str, ...]()
         if used is None and name != JSON:
             used, questions, unread = value_questions({column: values[n] for n, column in enumerate(names)})
+            values = [[None if value == used.get("null_string") else value for value in column] for column in values]
         columns = _columns_of_texts(names, values, used or {})
         whole = len(records) <= rows
         notes = [record.note for record in records if record.note]

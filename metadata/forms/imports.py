@@ -23,7 +23,7 @@ _PARSING_OPTIONS = (
     *("skip_lines", "header_lines", "footer_lines", "repeated_names"),
     *("columns", "path", "row_tag", "sheet", "range"),
     *("date_format", "timestamp_format", "first_year", "decimal_separator", "thousands_separator"),
-    *("negative_numbers", "true_words", "false_words"),
+    *("negative_numbers", "true_words", "false_words", "null_string"),
     "ignored_columns",
 )
 _ENDPOINT_OPTIONS = options_of(REST)

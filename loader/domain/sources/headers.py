@@ -25,8 +25,10 @@ def joined_names(lines: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Return the names of a header of several lines, their parts joined by a blank.
 
     A part also belongs to the columns to its right that have none in its line, if these and its own have one below:
-    ``Sales,,Returns,`` over ``North,South,North,South`` gives ``Sales North``, ``Sales South`` and so on.
+    ``Sales,,Returns,`` over ``North,South,North,South`` gives ``Sales North``, ``Sales South`` and so on. A line drawn
+    below names, like ``----,-----``, is no part of them.
     """
+    lines = [line for line in lines if not is_drawn(line)] or lines
     width = max(map(len, lines))
     parts = [[*(field.strip() for field in line), *[""] * (width - len(line))] for line in lines]
     for number, line in enumerate(parts[:-1]):
@@ -38,6 +40,12 @@ def joined_names(lines: Sequence[Sequence[str]]) -> tuple[str, ...]:
             elif has_name_below[place]:
                 line[place] = spanning
     return tuple(" ".join(filter(None, column)) for column in zip(*parts, strict=True))
+
+
+def is_drawn(fields: Sequence[str]) -> bool:
+    """Return True for fields that draw a line, as SQL clients do below the names of columns."""
+    signs = "".join("".join(fields).split())
+    return len(signs) > 1 and not signs.strip("-=_+:") and any(pair in signs for pair in ("--", "==", "__"))
 
 
 def _numbered(names: Sequence[str]) -> tuple[str, ...]:

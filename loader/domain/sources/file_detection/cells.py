@@ -8,7 +8,7 @@ EMPTY, NUMBER, DATE, TIME, CODE, TEXT = "empty", "number", "date", "time", "code
 TYPED = frozenset({NUMBER, DATE, TIME, CODE})
 
 _NUMBER = re.compile(
-    r"(?:[€$£¥] ?)?[-+(]?(?:\d{1,3}(?:[.,'’_ \u00a0\u202f]\d{3})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?"
+    r"(?:[€$£¥] ?)?[-−+(]?(?:\d{1,3}(?:[.,'’_ \u00a0\u202f]\d{3})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?"
     r"(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?"
 )
 _MONTH = r"[A-Za-zÀ-ÿ]{3,9}\.?"
@@ -28,26 +28,15 @@ _CODE = re.compile(
 )
 # Characters of a number, an address or another code.
 LONGEST = 320
-_MISSING = frozenset(
-    (
-        "-",
-        "--",
-        "n/a",
-        "na",
-        "nan",
-        "null",
-        "none",
-        "\\n",
-        "?",
-        "k.a.",
-        "k. a.",
-        "#n/a",
-        ".",
-        "n.v.",
-        "unknown",
-        "unbekannt",
-    )
+_MISSING_TEXTS = (
+    *("-", "--", "–", "—", ".", "..", "...", "…", ":", "/", "?", "*", "**", "***", "****", "*****"),
+    *("null", "(null)", "[null]", "<null>", "#null!", "none", "nil", "\\n"),
+    *("n/a", "n.a.", "na", "#n/a", "<na>", "nan", "nat", "n.v.", "#nv", "n/d", "n.d.", "nd", "#n/d", "k.a.", "k. a."),
+    *("missing", "unknown", "unbekannt"),
+    # Errors of spreadsheets.
+    *("#div/0!", "#value!", "#ref!", "#name?", "#num!", "#wert!", "#bezug!", "#zahl!", "#valeur!", "#nombre!"),
 )
+_MISSING = frozenset(_MISSING_TEXTS)
 
 
 def kind_of(text: str) -> str:
@@ -58,7 +47,7 @@ def kind_of(text: str) -> str:
     if not stripped or stripped.lower() in _MISSING:
         return EMPTY
     first = stripped[0]
-    if first.isdigit() or first in "-+(.,€$£¥":
+    if first.isdigit() or first in "-−+(.,€$£¥":
         if _CODE.fullmatch(stripped):
             return CODE
         if _NUMBER.fullmatch(stripped) and any(sign.isdigit() for sign in stripped):
@@ -70,3 +59,8 @@ def kind_of(text: str) -> str:
     if _CODE.fullmatch(stripped):
         return CODE
     return TEXT
+
+
+def is_missing(text: str) -> bool:
+    """Return True for a word or sign that stands for no value, like NULL."""
+    return text.strip().lower() in _MISSING

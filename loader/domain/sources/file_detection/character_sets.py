@@ -70,7 +70,7 @@ _CLOSE, _PREFERENCE, _ONE_LANGUAGE, _MANY_LETTERS = 0.12, 0.04, 0.15, 5
 # Few characters may make sense in another character set by chance.
 _FEW_KINDS, _FEW, _CLOSE_OF_FEW = 4, 10, 0.4
 # Character sets of which a text with few letters may always be: they have most letters in common.
-_CENTRAL = "windows-1250"
+_CENTRAL, _CENTRAL_ISO = "windows-1250", "ISO-8859-2"
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,9 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
     others = _others(content, ranked, texts, is_few=is_few)
     if best == WESTERN and not any(value < 0xA0 for value in values):
         return _western(content, values, others)
+    is_central = best == _CENTRAL and (others or _may_differ(texts[best], texts[_CENTRAL_ISO]))
+    if (is_central or _CENTRAL in others) and _CENTRAL_ISO not in (best, *others):
+        others = (_CENTRAL_ISO, *others) if is_central else (*others, _CENTRAL_ISO)
     if not others:
         return CharacterSet(best)
     if WESTERN in others and not any(value < 0xA0 for value in values):
@@ -119,15 +122,23 @@ def _others(
     """Return the other possible character sets, the likeliest first."""
     best_score, best = ranked[0]
     text = texts[best] if best in texts else _decoded(content, best)
-    close = [
-        name
-        for score, name in ranked[1 : 7 if is_few else 4]
-        if best_score - score < (_CLOSE_OF_FEW if is_few else _closeness(best, name))
-    ]
-    others = [name for name in close if (texts[name] if name in texts else _decoded(content, name)) != text]
+    ranked = [entry for entry in ranked[1:7] if (texts.get(entry[1]) or _decoded(content, entry[1])) != text]
+    others = [name for score, name in ranked[:3] if best_score - score < _closeness(best, name)]
+    # Where the character set is asked anyway, others that make some sense are offered, too.
+    if is_few or others:
+        others += [name for score, name in ranked if best_score - score < _CLOSE_OF_FEW and name not in others]
     # A file of the next day may have a letter that differs.
     usual = [name for name in (WESTERN, _CENTRAL) if is_few and name != best]
     return tuple(dict.fromkeys((*sorted(others, key=lambda name: name in _DENSE), *usual)))
+
+
+def _may_differ(text: str, other: str) -> bool:
+    """Return True for a text that is the same in both central European sets, in a language with letters that differ."""
+    letters = {sign.lower() for sign in _HIGH_SIGN.findall(text)}
+    language = max(_LANGUAGES[_CENTRAL], key=lambda known: (len(letters & set(known)), -len(set(known))))
+    return text == other and any(
+        sign.encode("cp1250", "replace") != sign.encode("iso8859-2", "replace") for sign in language
+    )
 
 
 def _closeness(best: str, other: str) -> float:
@@ -214,7 +225,7 @@ def _plausibility(text: str, place: int, language: str, others: str) -> float:
     sign = text[place]
     before = text[place - 1 : place].strip()
     after = text[place + 1 : place + 2].strip()
-    if sign.isalpha() or sign in language:
+    if (sign.isalpha() and sign not in _SIGNS) or sign in language:
         if sign.isupper() and before.islower():
             return -1.0
         if not (before.isalpha() or after.isalpha() or before in language or after in language):
@@ -234,6 +245,8 @@ def _plausibility(text: str, place: int, language: str, others: str) -> float:
     is_inside = before.isalpha() and after.isalpha()
     if is_inside and sign not in _BETWEEN_LETTERS:
         return -1.0
+    if sign in "²³" and before.isalpha():
+        return 1.0  # as in m²
     return 0.8 if sign in _SIGNS else -0.3
 
 
@@ -246,9 +259,20 @@ def _asian_score(content: bytes, name: str, codec: str) -> float:
     text = content.decode(codec, "ignore")
     if len(content.decode(codec, "replace")) - len(text) > 0.02 * len(text):
         return -1.0
-    signs = list(islice((sign for sign in text if sign > "\x7f"), _MOST_SIGNS))
-    usual = sum(_usual_asian(sign, name) for sign in signs)
+    signs = list(islice(_HIGH_SIGN.finditer(text), _MOST_SIGNS))
+    if not any(after.start() == before.end() for before, after in zip(signs, signs[1:], strict=False)):
+        return -1.0  # a unit like µg or °C
+    usual = sum(
+        -0.5 if _is_within_letters(text, sign.start(), codec) else _usual_asian(sign[0], name) for sign in signs
+    )
     return usual / max(len(signs), 1) * 0.95
+
+
+def _is_within_letters(text: str, place: int, codec: str) -> bool:
+    """Return True for a character whose bytes are among letters of ASCII, as those of European languages are."""
+    within = text[place].encode(codec)[1:].decode("ascii", "ignore")
+    around = [sign for sign in (text[max(place - 1, 0) : place], within, text[place + 1 : place + 2]) if sign]
+    return sum(sign.isascii() and sign.isalpha() for sign in around) > 1
 
 
 def _usual_asian(sign: str, name: str) -> float:

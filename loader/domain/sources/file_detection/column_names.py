@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from loader.domain.sources.file_detection.dialects import Row
+from loader.domain.sources.file_detection.personal_columns import is_birth, words_of
 
 # Characters of a name that are compared.
 _LONGEST = 200
@@ -13,11 +14,15 @@ _WORDS = """
     first last kunde kundennr straße strasse ort plz stadt land datum betrag menge preis artikel bezeichnung vorname
     nachname telefon anrede summe währung konto iban bemerkung nom prénom ville pays adresse prix quantité nombre
     apellido fecha ciudad precio cantidad nazwa data kod cena miasto nome cognome città prezzo url state region
+    jméno příjmení město ulice částka imię nazwisko miasto ulica kwota ad soyad şehir tutar tarih név cím
+    navn fornavn efternavn namn förnamn efternamn naam voornaam achternaam plaats bedrag
     gender age sex species label class index time timestamp created updated
 """
 _NAMES = frozenset(_WORDS.split())
 # Evidence for names from which a header is not asked.
 CLEAR = 3
+_DATE_WORDS, _DATE_ENDINGS = {"dat", "fecha", "jour", "giorno", "data"}, ("date", "day", "tag")
+_OTHER_WORDS = {"candidate", "mandate", "hashtag"}  # with the ending of a date
 _HAS_DIGIT = re.compile(r"\d")
 
 
@@ -45,6 +50,14 @@ def is_usual_name(name: str) -> bool:
     """Return True for a name of words that columns often have."""
     words = _words(name)
     return bool(words) and words <= _NAMES
+
+
+def is_of_dates(name: str) -> bool:
+    """Return True for a name with a word for dates, also at the end of a joined one like Buchungstag."""
+    return is_birth(name) or any(
+        word in _DATE_WORDS or "datum" in word or (word.endswith(_DATE_ENDINGS) and word not in _OTHER_WORDS)
+        for word in (word.rstrip("0123456789") for word in words_of(name))
+    )
 
 
 def _words(name: str) -> set[str]:

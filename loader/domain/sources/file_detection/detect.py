@@ -19,6 +19,7 @@ from loader.domain.sources.file_detection.examples import TextView, of_structure
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.footers import without_footer
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample, Question
+from loader.domain.sources.file_detection.null_words import detect_null_string, without_word
 from loader.domain.sources.file_detection.numbers import detect_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.sentences import notes_of_names
@@ -63,6 +64,7 @@ def _described(
     """Return the description of a file of texts: formats of its values, types, target names, name without a date."""
     formats, asked, unread = value_questions(values, str(options.get("delimiter", ",")))
     every = dict(options) | formats
+    values = without_word(values, every.get("null_string"))
     pattern, short_name = dated_name(name)
     return Detected(
         name,
@@ -82,12 +84,14 @@ def value_questions(
 ) -> tuple[dict[str, Any], tuple[Question, ...], tuple[str, ...]]:
     """Return the options of values in text, what they leave open, with examples, and columns of unread dates."""
     values = {name: [text or "" for text in texts] for name, texts in columns.items()}
+    nulls, of_nulls = detect_null_string(values)
+    values = without_word(values, nulls.get("null_string"))
     numbers, questions = detect_numbers(values, delimiter)
     is_american = delimiter == "," and "decimal_separator" not in numbers
     times, asked = detect_time_formats(values, is_american=is_american)
     words, of_words = detect_truth_words(values)
-    every = (*questions, *asked, *of_words)
-    options = numbers | times | words
+    every = (*questions, *asked, *of_words, *of_nulls)
+    options = numbers | times | words | nulls
     return options, tuple(of_values(question, values, options) for question in every), unread_dates(values)
 
 

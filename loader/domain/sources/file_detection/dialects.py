@@ -17,6 +17,8 @@ _RARE_DELIMITERS = (":", " ")
 _USUAL = ",;\t|"
 _ROWS = 1_500
 _CLOSE, _SIMILAR = 0.95, 0.85
+# Fields of lines above a table, and the number of these lines.
+_NARROW, _FEW_LINES = 3, 30
 _QUOTED = r"(?:^|[{0}])'[^'\n]*[^'\n]'(?=[{0}\r\n]|$)"
 
 
@@ -66,7 +68,7 @@ def width_of(rows: Sequence[Row]) -> int:
     if not several:
         return 1
     width = max(several, key=lambda width: (several[width] * (1 - 1 / (width + 1)), width))
-    width = _width_of_block(rows, several, width)
+    width = _width_at_end(rows) or _width_of_block(rows, several, width)
     records = [row for row in rows if len(row.cells) == width and not row.is_empty]
     is_ended = all(not row.cells[-1].strip() for row in records)
     # Records that end with a delimiter, under a header that does not.
@@ -84,6 +86,19 @@ def _width_of_block(rows: Sequence[Row], counts: Mapping[int, int], usual: int) 
         if not any(len(row.cells) == usual and row.filled for row in rows[places[0] : places[-1]]):
             return width
     return usual
+
+
+def _width_at_end(rows: Sequence[Row]) -> int:
+    """Return the width of a table below a few lines of names and values; 0 for other rows.
+
+    The rows above have ``_NARROW`` fields at most, all those from the first wider one on have the same number, at least
+    two more.
+    """
+    filled = [row for row in rows if not row.is_empty]
+    start = next((place for place, row in enumerate(filled) if len(row.cells) > _NARROW), 0)
+    widths = {len(row.cells) for row in filled[start:]}
+    is_table = len(widths) == 1 and len(filled) - start > 1 and start <= _FEW_LINES
+    return widths.pop() if is_table and start and min(widths) > _NARROW + 1 else 0
 
 
 def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
@@ -148,9 +163,13 @@ def _of_few_lines(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     """Return the dialect of a text that has one column, or one line of several ones, and what it leaves open."""
     filled = [line for line in lines if line.strip()]
     sign = max(_USUAL, key=lambda sign: max((line.count(sign) for line in filled), default=0))
-    if len(filled) <= 1 or sign == "," or not any(sign in line for line in filled):
-        return Dialect(sign if any(sign in line for line in filled) else ","), []
+    count = sum(sign in line for line in filled)
     reason = "only one line has it, or the text has one column"
+    if sign == "," and 0 < count < 0.5 * len(filled):
+        other = next((other for other in _USUAL if not any(other in line for line in filled)), sign)
+        return Dialect(other), [Question("delimiter", (other, sign), reason)] if other != sign else []
+    if len(filled) <= 1 or sign == "," or not count:
+        return Dialect(sign if count else ","), []
     return Dialect(sign), [Question("delimiter", (sign, ","), reason)]
 
 
@@ -199,7 +218,9 @@ def _score(dialect: Dialect, lines: Sequence[str]) -> float:
         return 0.0
     body = rows[fitting[0] : fitting[-1] + 1]
     consistency = len(fitting) / len(body)
-    coverage = sum(row.lines for row in body) / max(sum(row.lines for row in rows), 1)
+    # Lines of account data above a table are as regular as its records.
+    covered = rows if _width_at_end(rows) else body
+    coverage = sum(row.lines for row in covered) / max(sum(row.lines for row in rows), 1)
     cells = [cell for place in fitting[:400] for cell in rows[place].cells]
     counts = Counter(cells)
     sense = sum(_sense(cell, dialect.delimiter, dialect.quote) * count for cell, count in counts.items()) / len(cells)
@@ -231,4 +252,5 @@ def _sense(cell: str, delimiter: str, quote: str) -> float:
         return 0.5
     if quote != "'" and cell.strip()[:1] == "'" != cell.strip()[-1:]:
         return 0.5  # the first part of a value in apostrophes
-    return 0.7 if "," in cell or ";" in cell else 0.95
+    # Only quotes permit a delimiter in a field.
+    return 0.7 if any(sign in cell for sign in ",;" if sign != delimiter or "\n" in cell) else 0.95

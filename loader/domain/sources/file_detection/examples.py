@@ -220,12 +220,20 @@ def _negative_numbers(
     return [_example(*signed[way]) if way in signed else _example(text, None) for way in candidates]
 
 
+def _null_strings(candidates: Sequence[str | None], _: Sequence[_Texts], __: Mapping[str, Any]) -> list[str]:
+    word = next(word for word in candidates if word is not None).strip()
+    return [
+        f"{candidate.strip()} is NULL" if candidate is not None else f"{word} is a text" for candidate in candidates
+    ]
+
+
 _OF_VALUES: dict[str, Callable[[Sequence[Any], Sequence[_Texts], Mapping[str, Any]], list[str]]] = {
     "date_format": _times,
     "timestamp_format": _times,
     "decimal_separator": _decimals,
     "thousands_separator": _thousands,
     "negative_numbers": _negative_numbers,
+    "null_string": _null_strings,
 }
 
 

@@ -12,7 +12,8 @@ _MOST_AFTER = 300
 _LONGEST = 200
 _TOTALS = re.compile(
     r"\W{0,10}(?:(?:grand |sub)?totals?|sum|summe|gesamt\w{0,30}|zwischensumme|insgesamt|somme|totaal|suma|"
-    r"totale|records?|rows?|row count|count|anzahl|ende|end of \w|eof|source|quelle|fonte|note|notes|hinweis\w{0,30}|"
+    r"totale|records?|rows?|row count|count|page \d{1,9}|seite \d{1,9}|anzahl|ende|end of \w|eof|"
+    r"source|quelle|fonte|note|notes|hinweis\w{0,30}|"
     r"stand|erstellt\w{0,30}|generated|created|printed|\(?\d{1,12} (?:rows?|records?|zeilen|sätze|datensätze))\b",
     re.IGNORECASE,
 )
@@ -65,7 +66,7 @@ def _is_after(table: Table, row: Row) -> tuple[bool, bool]:
         return is_total, is_total and wrong > 0
     if not table.fits(row):
         # A record that is cut, or has a delimiter too much, is refused by a load.
-        is_remark = row.filled < max(0.5 * table.usual_fill, 1.01) and (wrong > 0 or not known)
+        is_remark = row.filled <= max(0.5 * table.usual_fill, 1) and (wrong > 0 or not known)
         is_short = row.filled < 0.5 * table.usual_fill
         return is_remark or is_total, (is_remark and (is_short or is_total)) or wrong > 0
     is_wrong = wrong > 0 and (wrong > 0.5 * known or row.filled < table.usual_fill)

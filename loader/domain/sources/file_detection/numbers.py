@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
+from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.model import Question, first_names
 from metadata.domain.sources.value_formats import BRACKETS, TRAILING
 
@@ -20,6 +21,10 @@ _OPEN = re.compile(r"[-+]?[1-9]\d{0,2}(?P<sign>[.,])\d{3}")
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)?(?P<decimal>[.,])\d+(?:[eE][-+]?\d+)?")
 # Negative numbers like 12,50- and (12.50).
 SIGNED = re.compile(r"(?!\(?0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brackets>[\d.,][^()]*)\))")
+# Days without a year, like 31.01, in a column with a name of dates.
+_DAY = re.compile(r"[0-3]\d\.[01]\d")
+# Amounts with a currency or percent sign, and their numbers.
+_MARKED = re.compile(r"(?:[€$£¥] ?)?([-+]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?)(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?")
 _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
 
 
@@ -108,7 +113,11 @@ def detect_numbers(columns: Mapping[str, Sequence[str]], delimiter: str) -> tupl
             column.separators.add(column.signed)
     for column in read:
         column.separators.settle()
-    separators, questions = _separators([column.separators for column in read], delimiter)
+    of_numbers = [column.separators for column in read]
+    if not any(column.decimals for column in of_numbers) and any(column.undecided for column in of_numbers):
+        names = {column.name for column in read}
+        of_numbers += _of_marked({name: values for name, values in columns.items() if name not in names})
+    separators, questions = _separators(of_numbers, delimiter)
     negative, of_signs = _negative_numbers([column for column in read if column.signs])
     return separators | negative, [*questions, *of_signs]
 
@@ -148,6 +157,9 @@ def _separators(read: Sequence[_Separators], delimiter: str) -> tuple[dict[str, 
     decimal = _decimal(decimals, groups, questions)
     # Where the decimals have the same sign in another column, a number of this one may still be a whole one.
     undecided = [column for column in read if column.undecided and (decimal is None or column.undecided[decimal])]
+    # Between commas, a point that separates decimals does not group digits, too.
+    if delimiter == "," and decimal == "." and not groups["."]:
+        undecided = []
     if undecided and not questions:
         return _undecided(undecided, decimal, groups, delimiter)
     decimal = decimal or "."
@@ -212,13 +224,14 @@ def _undecided(
 def _column(name: str, values: Sequence[str]) -> _Column | None:
     """Return what the numbers of a column show; None if it has other values."""
     column, count, others = _Column(name, _Separators(name), _Separators(name)), 0, 0
+    is_day = is_of_dates(name)
     for text in values:
         value = text.strip()
         if kind_of(value) == EMPTY:
             continue
         match = SIGNED.fullmatch(value)
         if match is None:
-            is_number = column.separators.count(value)
+            is_number = not (is_day and _DAY.fullmatch(value)) and column.separators.count(value)
         else:
             number = match["trailing"] or match["brackets"]
             is_number = column.signed.count(number)
@@ -229,6 +242,18 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
     # Values that all have a sign are rather codes.
     column.has_clear_sign &= column.signs.total() < count
     return column if count and others <= 0.05 * (count + others) else None
+
+
+def _of_marked(columns: Mapping[str, Sequence[str]]) -> list[_Separators]:
+    """Return the separators of columns of amounts with a currency or percent sign, which are texts."""
+    read = []
+    for name, values in columns.items():
+        separators = _Separators(name)
+        present = [value.strip() for value in values if kind_of(value) != EMPTY]
+        matches = [_MARKED.fullmatch(value) for value in present]
+        if present and all(match is not None and separators.count(match[1]) for match in matches):
+            read.append(separators)
+    return [separators for separators in read if separators.decimals]
 
 
 def _blank(sign: str) -> str:

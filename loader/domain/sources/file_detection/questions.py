@@ -88,6 +88,7 @@ _TEXTS = {
     "negative_numbers": "Are these negative numbers?",
     "true_words": "Which word means true?",
     "false_words": "Which word means false?",
+    "null_string": "Which text stands for no value?",
     "skip_lines": "How many lines are before the header?",
     "ignored_columns": "Are columns without a name and values left out?",
 }
@@ -117,4 +118,4 @@ def _label(option: str, candidate: Any) -> str:
             return shown_format(candidate) if candidate else "In the standard way, or as other values"
         case "delimiter" | "decimal_separator" | "thousands_separator":
             return sign_name(candidate) if candidate else "None"
-    return str(candidate)
+    return "None" if candidate is None else str(candidate).strip()

@@ -93,6 +93,8 @@ def _values(options: Mapping[str, Any]) -> list[str]:
         parts.append(f"negative numbers like {NEGATIVE_EXAMPLES[negative]}")
     if "true_words" in options:
         parts.append(f"{options['true_words']} for true, {options.get('false_words', '')} for false")
+    if null := options.get("null_string"):
+        parts.append(f"{null.strip()} for no value")
     return parts
 
 

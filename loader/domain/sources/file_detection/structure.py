@@ -10,8 +10,9 @@ from loader.domain.sources.file_detection.dialects import Row, width_of
 from loader.domain.sources.file_detection.footers import footer_lines, without_footer
 from loader.domain.sources.file_detection.model import Question
 from loader.domain.sources.file_detection.tables import Table
+from loader.domain.sources.headers import is_drawn
 
-_MOST_BEFORE, _MOST_HEADER_LINES = 200, 4
+_MOST_BEFORE, _MOST_HEADER_LINES = 200, 6
 _COMMENTS = ("#", "//", "--", "%", "*", "!")
 _YEAR = re.compile(r"(?:19|20|21)\d\d")
 
@@ -104,7 +105,9 @@ class _Beginning(Table):
                 continue
             below = next((other for other in self.rows[place + 1 :] if not other.is_empty), None)
             # Years may span several columns whose names are below.
-            if row.filled >= 0.6 * self.usual_fill or below is None or not self.is_names(below):
+            if below is None or not self.is_names(below):
+                return place
+            if row.filled >= 0.6 * self.usual_fill and not self._is_group(row, below):
                 return place
         return None
 
@@ -125,25 +128,30 @@ class _Beginning(Table):
             questions = [*_others(questions, "skip_lines"), Question("skip_lines", (skip, lines[-1].line - 1), reason)]
         between = [row for row in self.rows[names + 1 : first] if not row.is_empty]
         if between and not questions and not self._is_plain_record(between[0]):
-            lines_of_header = len(header)
+            counts = (len(header), len(header) + 1)
             reason = f"{_shown(between[0])} may be a record, or a part of the header"
-            questions = [Question("header_lines", (lines_of_header, lines_of_header + 1), reason)]
-        return self._start(header, names + 1), questions
+            if is_drawn(between[0].cells):
+                header, counts = [*header, between[0]], counts[::-1]
+            questions = [Question("header_lines", counts, reason)]
+        return self._start(header, self.rows.index(header[-1]) + 1), questions
 
     def _is_plain_record(self, row: Row) -> bool:
         """Return True for a row that is neither one of units nor a line drawn below the names."""
-        is_line = not "".join(row.cells).strip("-=_+ ")
-        return self.fits(row) and not is_line and not self._are_units(row)
+        return self.fits(row) and not is_drawn(row.cells) and not self._are_units(row)
 
     def _full_rows_above(self, place: int) -> list[Row]:
         """Return the rows directly above a place that have values in most columns and are no comments."""
         lines: list[Row] = []
         for row in reversed(self.rows[:place]):
             is_comment = row.cells[:1] and row.cells[0].startswith(_COMMENTS)
-            if self.width == 1 or is_comment or not self.fits(row) or row.filled < 0.8 * self.width:
+            if self.width == 1 or is_comment or not self._is_filled(row):
                 break
             lines.append(row)
         return lines
+
+    def _is_filled(self, row: Row) -> bool:
+        """Return True for a row with values in about as many columns as records have."""
+        return self.fits(row) and row.filled >= 0.8 * min(self.width, self.usual_fill)
 
     def _silent_start(self, silent: list[int]) -> tuple[_Start, list[Question]]:
         """Return the start of a table whose first rows have nothing in the columns that would show a header."""
@@ -191,13 +199,16 @@ class _Beginning(Table):
         for row in reversed(block[:-1]):
             below = header[0]
             wrong, known = self.violations(below)
-            if self._are_units(below) or (self._is_group(row, below) and known == wrong > 1):
+            if self._are_units(below) or is_drawn(below.cells) or (self._is_group(row, below) and known == wrong > 1):
                 header.insert(0, row)
-            elif self._is_group(row, below) or (row.filled >= 0.8 * self.width and self.fits(row)):
+            elif self._is_group(row, below) or self._is_filled(row):
                 reason = reason or f"{_shown(row)} and {_shown(below)} both may have the names"
                 header.insert(0, row)
             else:
                 break
+        if not reason and is_drawn(block[-1].cells) and len(header) > 1:
+            reason = f"{_shown(block[-1])} may be a record, or a part of the header"
+            return header, [Question("header_lines", (len(header), len(header) - 1), reason)]
         if not reason:
             return header, []
         counts = tuple(range(len(header), 0, -1))
@@ -221,13 +232,22 @@ class _Beginning(Table):
         numbers = [place for place in self.typed if kind_of(row.cells[place]) == self.kinds[place] == NUMBER]
         is_series = len(numbers) == known - wrong and self._is_series(row, values, numbers)
         if not wrong and not is_series and evidence < CLEAR:
-            return self._start([], first), []
+            return self._start([], first), self._short_records(first)
         if is_series and evidence >= CLEAR:
             return self._start([row], first + 1), []
         likely = (True, False) if is_series else (False, True)
         questions = [Question("header", likely, f"{_shown(row)} may be names or values")]
         header = [row] if is_series else []
         return self._start(header, first + len(header)), questions
+
+    def _short_records(self, first: int) -> list[Question]:
+        """Return the question about a row above the first record that may be one with fields too few or too many."""
+        for other in self.rows[:first]:
+            wrong, known = self.violations(other)
+            if known and not wrong and not self.is_narrow(other) and other.filled > 0.5 * self.usual_fill:
+                reason = f"{_shown(other)} may be a record or a title"
+                return [Question("skip_lines", (self.rows[first].line - 1, other.line - 1), reason)]
+        return []
 
     @staticmethod
     def _is_series(row: Row, values: Sequence[Row], numbers: Sequence[int]) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 
 from loader.domain.sources.file_detection.cells import DATE as DATE_KIND
 from loader.domain.sources.file_detection.cells import EMPTY, kind_of
+from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.examples import time_example
 from loader.domain.sources.file_detection.model import Question, first_names
-from loader.domain.sources.file_detection.personal_columns import is_birth, words_of
+from loader.domain.sources.file_detection.personal_columns import is_birth
 from loader.domain.sources.sampling import holds
 from metadata.domain.sources.value_formats import TimeFormat
 from metadata.domain.types import DATE, TIMESTAMP, DataType
@@ -33,8 +34,6 @@ _CLOCK = re.compile(
     r"(?P<half> ?(?:[aApP][mM]))?(?P<zone> ?(?:Z|[+-]\d{2}(?::?\d{2})?))?"
 )
 _SAMPLE = 2_000
-_DATE_WORDS, _DATE_ENDINGS = {"dat", "fecha", "jour", "giorno", "data"}, ("date", "day", "tag")
-_OTHER_WORDS = {"candidate", "mandate", "hashtag"}  # with the ending of a date
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class _Column:
     def is_unsure(self) -> bool:
         """Return True for years of two digits, and for numbers in a column without the name of dates."""
         first = self.formats[0] if self.formats else None
-        return (first in COMPACT and not _is_of_dates(self.name)) or _has_short_year(first)
+        return (first in COMPACT and not is_of_dates(self.name)) or _has_short_year(first)
 
 
 def detect_time_formats(
@@ -61,9 +60,8 @@ def detect_time_formats(
     ``is_american``: of dates with slashes, the month comes likelier first.
     """
     read = [column for name, values in columns.items() if (column := _column(name, values)) is not None]
-    month_first = _month_order([column for column in read if not column.is_unsure])
-    if month_first is None:
-        month_first = _month_order([column for column in read if column.is_unsure])
+    month_first = _month_orders([column for column in read if column.is_unsure])
+    month_first |= _month_orders([column for column in read if not column.is_unsure])
     options: dict[str, Any] = {}
     questions: list[Question] = []
     for option, kind in (("date_format", DATE), ("timestamp_format", TIMESTAMP)):
@@ -90,14 +88,6 @@ def detect_time_formats(
         short = [column for column in read if short_formats & set(column.formats)]
         questions.append(_century_question(short, columns, sorted(short_formats)))
     return options, questions
-
-
-def _is_of_dates(name: str) -> bool:
-    """Return True for a name with a word for dates, also at the end of a joined one like Buchungstag."""
-    return is_birth(name) or any(
-        word in _DATE_WORDS or "datum" in word or (word.endswith(_DATE_ENDINGS) and word not in _OTHER_WORDS)
-        for word in (word.rstrip("0123456789") for word in words_of(name))
-    )
 
 
 def _has_short_year(text: str | None) -> bool:
@@ -165,13 +155,25 @@ def _difference(columns: Sequence[_Column], formats: Sequence[str]) -> str:
     return f"no value of {names} shows which number is the day"
 
 
-def _month_order(columns: Sequence[_Column]) -> bool | None:
-    """Return True if columns show that the month comes before the day, False for after; None if none shows it."""
-    orders = {_is_month_first(column.formats) for column in columns if column.formats} - {None}
-    return next(iter(orders)) if len(orders) == 1 else None
+def _month_orders(columns: Sequence[_Column]) -> dict[str, bool]:
+    """Return for each sign between day and month whether columns show that the month comes before the day.
+
+    A sign is left out if no column shows it, or if columns differ.
+    """
+    orders: dict[str, set[bool]] = {}
+    for column in columns:
+        order = _is_month_first(column.formats) if column.formats else None
+        if order is not None:
+            orders.setdefault(_sign(column.formats[0]), set()).add(order)
+    return {sign: next(iter(found)) for sign, found in orders.items() if len(found) == 1}
 
 
-def _formats(columns: Sequence[_Column], month_first: bool | None, is_american: bool) -> list[str]:
+def _sign(text: str) -> str:
+    """Return the first sign between the parts of a format, empty without one."""
+    return next((token for token in TimeFormat(text).tokens if not token.startswith("%")), "")
+
+
+def _formats(columns: Sequence[_Column], month_first: Mapping[str, bool], is_american: bool) -> list[str]:
     """Return the format that most columns have, and others that the values leave open, the likeliest first."""
     if not columns:
         return []
@@ -179,8 +181,9 @@ def _formats(columns: Sequence[_Column], month_first: bool | None, is_american: 
     counts = {text: sum(text in column.formats for column in columns) for text in candidates}
     most = max(counts.values())
     best = [text for text in candidates if counts[text] == most]
-    if month_first is not None and len(best) > 1:
-        best = [text for text in best if _month_is_first(text) in (month_first, None)] or best
+    if len(best) > 1:
+        orders = {text: (month_first.get(_sign(text)), _month_is_first(text)) for text in best}
+        best = [text for text, (shown, own) in orders.items() if shown is None or own in (shown, None)] or best
     best = _without_shorter(best)
     best.sort(key=lambda text: (_month_is_first(text) is True) != ("/" in text and is_american))
     others = [text for column in columns if best[0] not in column.formats for text in _without_shorter(column.formats)]

@@ -1,6 +1,6 @@
 """Words for true and false, by the values of all columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from loader.domain.sources.file_detection.model import Question, first_names
@@ -48,6 +48,11 @@ def detect_truth_words(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, 
         open_names = open_names or list(pairs)
     options = {"true_words": ", ".join(true_words), "false_words": ", ".join(false_words)}
     return options, _questions(options, clear, reason) if open_names else []
+
+
+def is_pair(words: Collection[str]) -> bool:
+    """Return True for two words for true and false, in lower case."""
+    return any(set(words) == set(pair) for pair in (*_STANDARD, *_PAIRS))
 
 
 def _questions(options: Mapping[str, str], clear: Sequence[tuple[str, str]], reason: str) -> list[Question]:

@@ -105,6 +105,15 @@ def test_name_without_one_below_does_not_span():
     )
 
 
+@pytest.mark.parametrize("line", ["--|----", "----|---:", "==|=====", " -- | -- "])
+def test_line_drawn_below_names_is_no_part_of_them(line: str):
+    assert table(f"id|name\n{line}\n1|a\n", delimiter="|", header_lines=2).names == ("id", "name")
+
+
+def test_sign_below_a_name_is_a_part_of_it():
+    assert joined_names([("pH", "t"), ("-", "°C")]) == ("pH -", "t °C")
+
+
 def test_repeated_names_get_free_numbers():
     names = header_names("a.csv", ["amount", "amount", "Amount", "amount_2"], numbered=True)
     assert names == ("amount", "amount_3", "Amount_4", "amount_2")

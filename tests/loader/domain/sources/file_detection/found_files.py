@@ -631,4 +631,127 @@ FILES = (
     Found("status_at_the_end_of_a_trailer", "H;20240131;ACME\nD;1;10.50\nD;2;20.75\nT;2;31.25\n", {"delimiter": ";"},
           asks=("header",)),
     Found("null_words", "id,v,w\n1,NULL,\\N\n2,5,x\n3,6,y\n", types={"w": "string"}),
+    Found(
+        "r_with_missing_values",
+        '"","mpg","cyl","name"\n"1",21,6,"Mazda RX4"\n"2",22.8,4,"Datsun 710"\n"3",NA,8,"Hornet"\n',
+        {"null_string": "NA"},
+        types={"mpg": "float"},
+    ),
+    Found(
+        "mysql_outfile",
+        "1\tAnn\t2024-01-31\t\\N\n2\tBob\t2024-02-01\t3.50\n3\tCid\t\\N\t4.25\n",
+        {"delimiter": "\t", "header": False, "null_string": "\\N"},
+        types={"column_3": "date"},
+    ),
+    Found(
+        "fred",
+        "observation_date,UNRATE,GDPC1\n2023-01-01,3.4,20282.432\n2023-02-01,3.6,.\n2023-03-01,3.5,.\n",
+        {"null_string": "."},
+        types={"GDPC1": "decimal(18,3)"},
+        asks=("null_string",),
+    ),
+    Found(
+        "garmin",
+        'Activity Type,Date,Favorite,Title,Distance,Calories,Avg HR,Avg Pace\n'
+        'Running,2024-01-31 07:00:12,false,"Berlin","10.02","650","150","5:31"\n'
+        'Running,2024-01-28 09:10:12,false,"Long run","21.10","1,402","148","5:46"\n'
+        'Cycling,2024-01-27 10:00:00,false,"Ride","40.50","980","--","--"\n',
+        {"thousands_separator": ",", "null_string": "--"},
+        types={"Avg HR": "integer", "Calories": "integer"},
+    ),
+    Found(
+        "world_health_with_namibia",
+        "Date_reported,Country_code,Country,New_cases\n2020-01-03,AF,Afghanistan,0\n2020-01-04,AL,Albania,\n"
+        "2020-01-05,NA,Namibia,3\n",
+        types={"Country_code": "string", "New_cases": "integer"},
+    ),
+    Found(
+        "bank_with_more_account_lines_than_records",
+        "Umsatzanzeige;Datei erstellt am: 31.01.2024 10:12\n\nIBAN;DE02 5001 0517 5407 3249 31\nKontoname;Girokonto\n"
+        "Bank;ING\nKunde;Meier\nZeitraum;01.01.2024 - 31.01.2024\nSaldo;1.234,56;EUR\n\nSortierung;Datum absteigend\n\n"
+        "Buchung;Valuta;Auftraggeber;Buchungstext;Saldo;Währung;Betrag;Währung\n"
+        "30.01.2024;30.01.2024;REWE;Lastschrift;1.234,56;EUR;-45,67;EUR\n"
+        "29.01.2024;29.01.2024;ACME;Gehalt;1.280,23;EUR;2.500,00;EUR\n",
+        {"delimiter": ";", "skip_lines": 11, "decimal_separator": ",", "thousands_separator": ".",
+         "date_format": "%d.%m.%Y", "repeated_names": "number"},
+        types={"Betrag": "decimal(18,2)"},
+    ),
+    Found(
+        "bundesbank_series_with_lines_about_them",
+        '"";BBEX3.D.USD;BBEX3.D.USD_FLAGS\n"";"Reference rate";\nunit;USD;\nunit multiplier;one;\n'
+        "last update;2024-01-31 15:58:02;\n2024-01-29;1,0823;\n2024-01-30;1,0846;\n2024-01-31;1,0837;\n"
+        '2024-02-01;.;"No value available"\n',
+        {"delimiter": ";", "header_lines": 5, "decimal_separator": ",", "null_string": "."},
+        asks=("header_lines", "skip_lines", "null_string"),
+    ),
+    Found(
+        "un_data_with_footnotes",
+        '"Country or Area","Year(s)","Variant","Value"\n"Afghanistan","2020","Medium","38928.34"\n'
+        '"Fiji","2021","Medium","902.91"\n"footnoteSeqID","Footnote"\n"1","The designations are no opinion."\n',
+        {"footer_lines": 2},
+        types={"Year(s)": "integer"},
+    ),
+    Found(
+        "prices_with_three_decimals_beside_others",
+        "Date,Open,Adj Close\n2024-01-29,192.009995,190.936\n2024-01-30,190.940002,187.262\n",
+        types={"Adj Close": "decimal(18,3)"},
+    ),
+    Found(
+        "thousands_beside_percentages",
+        'Page,Pageviews,Bounce Rate\n/home,"1,234",45.5%\n/about,321,60.1%\n/shop,"12,001",33.0%\n',
+        {"thousands_separator": ","},
+        types={"Pageviews": "integer"},
+    ),
+    Found(
+        "swiss_bank_with_quoted_semicolons",
+        "Kontonummer:;0230 00123456.01;\nIBAN:;CH93 0076 2011;\nVon:;2024-01-01;\nBis:;2024-01-31;\n"
+        "Anfangssaldo:;1000.00;\nSchlusssaldo:;2451.20;\nBewertet in:;CHF;\n\n"
+        "Abschlussdatum;Abschlusszeit;Währung;Belastung;Gutschrift;Saldo;Beschreibung\n"
+        '2024-01-31;23:05:12;CHF;-48.80;;2451.20;"COOP-1234"\n'
+        '2024-01-25;08:00:00;CHF;;1500.00;2500.00;"ACME AG; Lohn"\n',
+        {"delimiter": ";", "skip_lines": 8},
+        types={"Belastung": "decimal(18,2)"},
+    ),
+    Found(
+        "hobo_logger_with_commas_in_names",
+        '"Plot Title: Garden"\n"#","Date Time, GMT+01:00","Temp, °C"\n'
+        "1,01/31/24 10:00:00 AM,21.5\n2,01/31/24 10:10:00 AM,21.6\n",
+        {"skip_lines": 1},
+        types={"Temp, °C": "float"},
+        asks=("timestamp_format", "first_year"),
+    ),
+    Found(
+        "years_that_span_columns",
+        "Region;2022;;2023;\n;Umsatz;Gewinn;Umsatz;Gewinn\nNord;1200,5;100,25;1300,0;120,5\n"
+        "Süd;900,0;80,5;950,75;90,0\n",
+        {"delimiter": ";", "header_lines": 2, "decimal_separator": ","},
+    ),
+    Found(
+        "nasa_with_stars",
+        "Land-Ocean: Global Means\nYear,Jan,Feb,J-D\n1880,-.20,-.26,-.18\n1881,-.16,.02,-.09\n2024,1.24,1.43,***\n",
+        {"skip_lines": 1, "null_string": "***"},
+    ),
+    Found(
+        "first_record_with_a_field_too_few",
+        "a1;Ann;2024-01-31;Fix\nb2;Bob;2024-02-01;Add test; refactor\nc3;Bob;2024-02-02;Do; undo\n",
+        {"delimiter": ";", "header": False},
+        asks=("skip_lines",),
+    ),
+    Found(
+        "remarks_with_commas_in_one_column",
+        "comment\nGood, but late\nFine\nNone\nSlow\n",
+        asks=("delimiter",),
+    ),
+    Found(
+        "page_number_at_the_end",
+        "Kunde;Umsatz\nA;10,50\nB;20,25\nSeite 1 von 1\n",
+        {"delimiter": ";", "decimal_separator": ",", "footer_lines": 1},
+    ),
+    Found(
+        "table_of_markdown",
+        "| id | name | amount |\n|----|:----:|-------:|\n| 1 | Ann | 10.50 |\n| 2 | Bob | 7.25 |\n",
+        {"delimiter": "|", "header_lines": 2, "ignored_columns": "(column 1), (column 5)"},
+        types={"id": "string"},
+        asks=("ignored_columns",),
+    ),
 )  # fmt: skip

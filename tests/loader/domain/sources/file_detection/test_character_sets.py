@@ -30,6 +30,34 @@ _WORDS = {
 }
 
 
+def test_words_of_letters_beyond_ascii_do_not_hide_the_character_sets_of_the_others():
+    text = "nr;miasto\n1;Żółć\n2;Kraków\n3;Łukasz\n4;Żółć\n"
+    result = detect_character_set(text.encode("cp1250"))
+    assert result.question is not None
+    assert "windows-1250" in result.question.candidates
+
+
+def test_sets_of_central_europe_are_asked_if_the_letters_of_the_language_differ_in_them():
+    polish = "nr;miasto\n" + "1;Kraków\n2;Gdańsk\n3;Małgorzata\n4;Chęć\n5;Łódź Główna\n".replace("ź", "z") * 4
+    result = detect_character_set(polish.encode("cp1250"))
+    assert result.question is not None
+    assert result.question.candidates[:2] == ("windows-1250", "ISO-8859-2")
+
+
+@pytest.mark.parametrize("text", ["Probe;Wert µg/m³\nA;1,5\n", "Zeit;Temp °C\n1;2\n", "n;m²\n1;2\n"])
+def test_signs_of_units_are_likely_western(text: str):
+    result = detect_character_set(text.encode("cp1252"))
+    assert result.name == "windows-1252"
+    assert result.question is not None
+    assert len(set(result.question.candidates)) == len(result.question.candidates)
+
+
+def test_no_character_set_is_offered_twice():
+    result = detect_character_set("jméno;město\n1;Šárka Žáčková\n".encode("iso8859-2"))
+    assert result.question is not None
+    assert len(set(result.question.candidates)) == len(result.question.candidates)
+
+
 @pytest.mark.parametrize("count", [4, 40])
 @pytest.mark.parametrize("words", _WORDS, ids=lambda words: words.split()[0])
 def test_text_is_read_rightly_in_the_character_set_or_in_one_that_is_asked(words: str, count: int):

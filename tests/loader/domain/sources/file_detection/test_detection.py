@@ -11,6 +11,7 @@ from loader.domain.sources.file_detection.detect import detect_csv, value_questi
 from loader.domain.sources.file_detection.examples import of_values
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.model import Detected, FileSample, notes_of
+from loader.domain.sources.file_detection.null_words import detect_null_string
 from loader.domain.sources.file_detection.numbers import detect_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.times import detect_time_formats, unread_dates
@@ -91,6 +92,21 @@ def test_line_break_in_a_name_is_a_blank():
 def test_lines_and_dialects(text: str, options: dict):
     result = detected(text)
     assert (result.options, result.questions) == (options, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id|name|v\n--|----|--\n1|A|5\n2|B|6\n",
+        "id|name|v\n--+----+--\n1|A|5\n2|B|6\n",
+        "+--+----+--+\n|id|name|v|\n+--+----+--+\n|1|A|5|\n|2|B|6|\n",
+    ],
+)
+def test_line_drawn_below_the_names_likely_belongs_to_the_header(text: str):
+    result = detected(text)
+    assert questions_of(result)["header_lines"] == (2, 1)
+    assert "skip_lines" not in questions_of(result)
+    assert [column.name for column in result.columns if "column" not in column.name] == ["id", "name", "v"]
 
 
 def test_every_reading_of_texts_without_a_clear_header_is_asked():
@@ -280,6 +296,37 @@ def test_separator_before_three_digits_is_asked_whichever_is_likelier(columns: d
 )
 def test_values_of_the_same_column_settle_the_separator(values: list[str], options: dict):
     assert detect_numbers({"a": values}, ",") == (options, [])
+
+
+def test_point_between_commas_separates_decimals_if_another_column_shows_it():
+    columns = {"a": ["190.936", "187.262"], "b": ["192.0", "190.94"]}
+    assert detect_numbers(columns, ",") == ({}, [])
+    assert detect_numbers(columns, ";")[1]
+
+
+@pytest.mark.parametrize(
+    ("values", "marked", "options"),
+    [
+        (["1,234", "321"], ["45.5%", "7 %"], {"thousands_separator": ","}),
+        (["1,234", "321"], ["$1,200.50"], {"thousands_separator": ","}),
+        (["1.234", "321"], ["12,50 €"], {"decimal_separator": ",", "thousands_separator": "."}),
+    ],
+)
+def test_amounts_with_a_currency_or_percent_sign_settle_the_separator(values: list, marked: list, options: dict):
+    assert detect_numbers({"a": values, "b": marked}, ",") == (options, [])
+    assert detect_numbers({"b": marked}, ",") == ({}, [])
+
+
+def test_days_without_a_year_show_no_decimal_separator():
+    amounts = {"Betrag": ["-89,90", "2500,00"]}
+    assert detect_numbers({"Buchungstag": ["30.01", "29.01"]} | amounts, ";") == ({"decimal_separator": ","}, [])
+    assert detect_numbers({"Kurs": ["30.01", "29.01"]} | amounts, ";")[1]
+
+
+def test_errors_of_spreadsheets_are_no_other_values_than_numbers():
+    values = {"quote": ["1,5", "#DIV/0!", "2,5"]}
+    assert detect_numbers(values, ";") == ({"decimal_separator": ","}, [])
+    assert detect_null_string(values) == ({"null_string": "#DIV/0!"}, [])
 
 
 def test_another_column_settles_the_separator():
@@ -605,6 +652,13 @@ def test_another_column_settles_the_order_of_day_and_month():
     assert (options, questions) == ({"date_format": "%d/%m/%Y", "timestamp_format": "%d/%m/%Y %H:%M"}, [])
 
 
+def test_order_of_day_and_month_between_other_signs_settles_nothing():
+    columns = {"a": ["01.02.2026 10:00"], "b": ["12/25/2026"]}
+    options, (question,) = detect_time_formats(columns, is_american=True)
+    assert options == {"date_format": "%m/%d/%Y", "timestamp_format": "%d.%m.%Y %H:%M"}
+    assert question.candidates == ("%d.%m.%Y %H:%M", "%m.%d.%Y %H:%M")
+
+
 def test_truth_words_that_need_no_option_have_none():
     assert detect_truth_words({"a": ["yes", "No"]}) == ({}, [])
     assert detect_truth_words({"a": ["Ja", "nein"]})[0] == {"true_words": "ja", "false_words": "nein"}
@@ -629,6 +683,53 @@ def test_words_of_two_languages_that_contradict_each_other_are_asked():
     options, questions = detect_truth_words({"a": ["ja", "nein"], "b": ["n", "o"], "c": ["s", "n"]})
     assert options["true_words"].startswith("ja")
     assert [question.option for question in questions] == ["true_words", "false_words"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "word"),
+    [
+        ({"a": ["1.5", "NA", "2"]}, "NA"),
+        ({"a": ["1.5", "NA", "2"], "b": ["x", "NA", "why"]}, "NA"),
+        ({"a": ["2024-01-31", "NULL"]}, "NULL"),
+        ({"a": ["ja", "NULL", "nein"]}, "NULL"),
+        ({"a": ["17", "k.A."]}, "k.A."),
+        ({"a": ["5:31", "--"]}, "--"),
+        ({"a": ["106442", ".."]}, ".."),
+        ({"a": ["x", "\\N", "why"]}, "\\N"),
+        ({"a": ["AF", "NA", "DE"]}, None),
+        ({"a": ["x", "-", "why"]}, None),
+        ({"a": ["", "x"]}, None),
+    ],
+)
+def test_word_for_no_value_is_that_among_typed_values(columns: dict, word: str | None):
+    assert detect_null_string(columns) == ({"null_string": word} if word else {}, [])
+
+
+@pytest.mark.parametrize(
+    ("columns", "candidates"),
+    [
+        ({"a": ["5", "-", "7"]}, ("-", None)),
+        ({"a": ["5", ".", "7"]}, (".", None)),
+        ({"a": ["5.5", "NaN"]}, ("NaN", None)),
+        ({"a": ["5", "NULL", "7"], "b": ["x", "\\N", "why"]}, ("NULL", "\\N", None)),
+        ({"a": ["5", "NA"], "b": ["AF", "NA", "DE"]}, ("NA", None)),
+        ({"a": ["5", "unknown"], "b": ["red", "unknown"]}, ("unknown", None)),
+        ({"a": ["Ann", "NULL"]}, ("NULL", None)),
+        ({"a": ["ja", "k.A.", "nein"]}, ("k.A.", None)),
+        ({"a": [" Private", " ?"]}, (" ?", None)),
+    ],
+)
+def test_word_for_no_value_that_may_be_a_value_is_asked(columns: dict, candidates: tuple):
+    options, (question,) = detect_null_string(columns)
+    assert (options, question.candidates) == ({"null_string": candidates[0]}, candidates)
+
+
+def test_columns_with_a_word_for_no_value_keep_their_types():
+    result = detected("id,born,ok,v\n1,NA,ja,1.5\n2,31.12.2024,NA,NA\n3,30.12.2024,nein,2.5\n")
+    assert result.options == {
+        "date_format": "%d.%m.%Y", "true_words": "ja", "false_words": "nein", "null_string": "NA",
+    }  # fmt: skip
+    assert [str(column.type) for column in result.columns] == ["integer", "date", "boolean", "float"]
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,12 @@ def test_description_of_a_usual_file_is_one_sentence():
             [("windows-1252", "Köln"), ("ISO-8859-15", "Köln"), ("windows-1250", "Köln")],
         ),
         (
+            "id,v\n1,-\n2,5\n",
+            "null_string",
+            "Which text stands for no value?",
+            [("-", "- is NULL"), ("None", "- is a text")],
+        ),
+        (
             'a,b\n"1,2\n',
             "quote",
             "Are there quotes around fields?",
