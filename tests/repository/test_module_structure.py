@@ -9,7 +9,7 @@ import pytest
 
 from elevata.bootstrap.places import ROOT
 from elevata.core.installation import PACKAGES
-from tests.repository.test_vocabulary import modules, tree_of
+from tests.repository.test_vocabulary import modules
 
 # A longer module with a second subject must be split. Headings within a class group the methods of one subject.
 MAX_LINES_WITH_HEADINGS = 150
@@ -22,7 +22,7 @@ DEFINITION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 def first_definition(source: str) -> int | None:
     """Return the line of the first function or class of a module; None without any."""
-    return next((node.lineno for node in tree_of(source).body if isinstance(node, DEFINITION)), None)
+    return next((node.lineno for node in ast.parse(source).body if isinstance(node, DEFINITION)), None)
 
 
 def second_headings(source: str) -> list[str]:
@@ -49,7 +49,7 @@ def late_loggers(source: str) -> list[int]:
     first = first_definition(source)
     return [
         node.lineno
-        for node in tree_of(source).body
+        for node in ast.parse(source).body
         if isinstance(node, ast.Assign | ast.AnnAssign)
         and first is not None
         and node.lineno > first
