@@ -180,9 +180,8 @@ def _floats(values: list[str]) -> Found:
     if not all(_FLOAT.fullmatch(value) and holds(DataType(data_types.FLOAT), value) for value in values):
         return None
     scale = max(len(value.partition(".")[2]) for value in values)
-    return DataType(
-        data_types.FLOAT
-    ), f"are numbers, with up to {scale} digits after the point" if scale else "are numbers"
+    message = f"are numbers, with up to {counted(scale, 'digit')} after the point" if scale else "are numbers"
+    return DataType(data_types.FLOAT), message
 
 
 def _dates(values: list[str]) -> Found:

@@ -37,7 +37,7 @@ def detect_null_string(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, 
     candidates: list[str | None] = [*found, *of_texts]
     if not candidates:
         return {}, []
-    shown = first_names([word.strip() for word in (*found, *of_texts)])
+    shown = " and ".join(word.strip() for word in (*found, *of_texts)[:3])
     where = f"in {first_names(words.columns)}"
     if len(candidates) > 1:
         reason = f"{shown} {where} may stand for no value; only one of them can be read"

@@ -100,7 +100,7 @@ def _label(option: str, candidate: Any) -> str:
             return "Yes, they are names" if candidate else "No, they are values"
         case "header_lines" | "skip_lines":
             return counted_lines(candidate)
-        case "true_words" | "false_words" if not candidate:
+        case "true_words" | "false_words" | "null_string" if not candidate:
             return "None, the values are texts"
         case "ignored_columns":
             return f"Yes, leave out {candidate}" if candidate else "No, read them"

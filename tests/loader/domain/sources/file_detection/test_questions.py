@@ -71,7 +71,7 @@ def test_description_of_a_usual_file_is_one_sentence():
             "id,v\n1,-\n2,5\n",
             "null_string",
             "Which text stands for no value?",
-            [("-", "- is NULL"), ("None", "- is a text")],
+            [("-", "- is NULL"), ("None, the values are texts", "- is a text")],
         ),
         (
             'a,b\n"1,2\n',
