@@ -224,14 +224,14 @@ def _undecided(
 def _column(name: str, values: Sequence[str]) -> _Column | None:
     """Return what the numbers of a column show; None if it has other values."""
     column, count, others = _Column(name, _Separators(name), _Separators(name)), 0, 0
-    is_day = is_of_dates(name)
+    has_days = is_of_dates(name)
     for text in values:
         value = text.strip()
         if kind_of(value) == EMPTY:
             continue
         match = SIGNED.fullmatch(value)
         if match is None:
-            is_number = not (is_day and _DAY.fullmatch(value)) and column.separators.count(value)
+            is_number = not (has_days and _DAY.fullmatch(value)) and column.separators.count(value)
         else:
             number = match["trailing"] or match["brackets"]
             is_number = column.signed.count(number)
@@ -251,7 +251,8 @@ def _of_marked(columns: Mapping[str, Sequence[str]]) -> list[_Separators]:
         separators = _Separators(name)
         present = [value.strip() for value in values if kind_of(value) != EMPTY]
         matches = [_MARKED.fullmatch(value) for value in present]
-        if present and all(match is not None and separators.count(match[1]) for match in matches):
+        is_marked = any(match is not None and match[1] != match[0] for match in matches)
+        if is_marked and all(match is not None and separators.count(match[1]) for match in matches):
             read.append(separators)
     return [separators for separators in read if separators.decimals]
 
