@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loader.domain.sources.file_detection.cells import EMPTY, kind_of
+from loader.domain.sources.file_detection.cells import CURRENCY, EMPTY, MARK, kind_of
 from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.model import Question, first_names
 from metadata.domain.sources.value_formats import BRACKETS, TRAILING
@@ -24,7 +24,7 @@ SIGNED = re.compile(r"(?!\(?0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brac
 # Days without a year, like 31.01, in a column with a name of dates.
 _DAY = re.compile(r"[0-3]\d\.[01]\d")
 # Amounts with a currency or percent sign, and their numbers.
-_MARKED = re.compile(r"(?:[€$£¥] ?)?([-+]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?)(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?")
+_MARKED = re.compile(rf"{CURRENCY}([-+]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?){MARK}")
 _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
 
 
