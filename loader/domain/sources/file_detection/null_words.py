@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loader.domain.sources.file_detection.cells import TYPED, is_missing, kind_of
+from loader.domain.sources.file_detection.cells import CODE, TYPED, is_missing, kind_of
 from loader.domain.sources.file_detection.model import Question, first_names
 from loader.domain.sources.file_detection.truth_words import is_pair
 
@@ -87,9 +87,9 @@ def _words(columns: Mapping[str, Sequence[str]]) -> _Words:
 
 
 def _are_typed(texts: Sequence[str]) -> bool:
-    """Return True for values that are all numbers, or all dates, times or codes."""
+    """Return True for values that are all numbers, or all dates or times."""
     kinds = {kind_of(text) for text in texts}
-    return len(kinds) == 1 and kinds <= TYPED
+    return len(kinds) == 1 and kinds <= TYPED - {CODE}
 
 
 def _are_codes(texts: Sequence[str]) -> bool:
