@@ -134,6 +134,10 @@ def test_last_line_with_half_of_the_fields_is_left_out_only_if_confirmed(last: s
     assert questions_of(result)["footer_lines"] == (0, 1)
 
 
+def test_only_record_with_a_field_too_few_is_no_line_after_the_records():
+    assert "footer_lines" not in detected("a,b\n1\n").options
+
+
 def test_delimiter_that_the_header_does_not_have_is_asked():
     assert set(questions_of(detected("id,tags\n1,a;b\n2,c;d\n3,e;f\n"))["delimiter"]) == {",", ";"}
 
