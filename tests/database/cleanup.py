@@ -130,5 +130,5 @@ def end_other_sessions() -> None:
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                "WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()"
             )

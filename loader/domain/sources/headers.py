@@ -43,9 +43,12 @@ def joined_names(lines: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def is_drawn(fields: Sequence[str]) -> bool:
-    """Return True for fields that draw a line, as SQL clients do below the names of columns."""
-    signs = "".join("".join(fields).split())
-    return len(signs) > 1 and not signs.strip("-=_+:") and any(pair in signs for pair in ("--", "==", "__"))
+    """Return True for fields that draw a line, as SQL clients do below the names of columns.
+
+    Single signs like ``-,-`` are units or missing values.
+    """
+    is_line = not "".join("".join(fields).split()).strip("-=_+:")
+    return is_line and any(pair in field for field in fields for pair in ("--", "==", "__"))
 
 
 def _numbered(names: Sequence[str]) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ from metadata.domain.sources.value_formats import MONTH_NUMBERS
 EMPTY, NUMBER, DATE, TIME, CODE, TEXT = "empty", "number", "date", "time", "code", "text"
 TYPED = frozenset({NUMBER, DATE, TIME, CODE})
 
+# Currency before an amount, currency or percent sign after it.
+CURRENCY, MARK = r"(?:[€$£¥] ?)?", r"(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?"
 _NUMBER = re.compile(
-    r"(?:[€$£¥] ?)?[-−+(]?(?:\d{1,3}(?:[.,'’_ \u00a0\u202f]\d{3})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?"
-    r"(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?"
+    rf"{CURRENCY}[-−+(]?(?:\d{{1,3}}(?:[.,'’_ \u00a0\u202f]\d{{3}})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?{MARK}"
 )
 _MONTH = r"[A-Za-zÀ-ÿ]{3,9}\.?"
 _CLOCK = (

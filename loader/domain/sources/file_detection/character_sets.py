@@ -260,12 +260,19 @@ def _asian_score(content: bytes, name: str, codec: str) -> float:
     if len(content.decode(codec, "replace")) - len(text) > 0.02 * len(text):
         return -1.0
     signs = list(islice(_HIGH_SIGN.finditer(text), _MOST_SIGNS))
-    if not any(after.start() == before.end() for before, after in zip(signs, signs[1:], strict=False)):
+    are_side_by_side = any(after.start() == before.end() for before, after in zip(signs, signs[1:], strict=False))
+    if not are_side_by_side and not any(_has_high_bytes_only(sign[0], codec) for sign in signs):
         return -1.0  # a unit like µg or °C
     usual = sum(
         -0.5 if _is_within_letters(text, sign.start(), codec) else _usual_asian(sign[0], name) for sign in signs
     )
     return usual / max(len(signs), 1) * 0.95
+
+
+def _has_high_bytes_only(sign: str, codec: str) -> bool:
+    """Return True for a character of several bytes, none of which is one of ASCII."""
+    encoded = sign.encode(codec)
+    return len(encoded) > 1 and not any(byte < 0x80 for byte in encoded)
 
 
 def _is_within_letters(text: str, place: int, codec: str) -> bool:

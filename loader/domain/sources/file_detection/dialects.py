@@ -9,7 +9,7 @@ from math import sqrt
 
 from loader.domain.sources.csv_lines import is_blank, reader_arguments
 from loader.domain.sources.csv_quotes import QuoteScanner
-from loader.domain.sources.file_detection.cells import EMPTY, TEXT, kind_of
+from loader.domain.sources.file_detection.cells import EMPTY, TEXT, TYPED, kind_of
 from loader.domain.sources.file_detection.model import Question
 
 DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01", "\x1f", "¦", "§")
@@ -92,13 +92,16 @@ def _width_at_end(rows: Sequence[Row]) -> int:
     """Return the width of a table below a few lines of names and values; 0 for other rows.
 
     The rows above have ``_NARROW`` fields at most, all those from the first wider one on have the same number, at least
-    two more.
+    two more. The first of these has names and the next one other values: rows without them are rather records with
+    delimiters too many.
     """
     filled = [row for row in rows if not row.is_empty]
     start = next((place for place, row in enumerate(filled) if len(row.cells) > _NARROW), 0)
     widths = {len(row.cells) for row in filled[start:]}
-    is_table = len(widths) == 1 and len(filled) - start > 1 and start <= _FEW_LINES
-    return widths.pop() if is_table and start and min(widths) > _NARROW + 1 else 0
+    if not 0 < start <= min(_FEW_LINES, len(filled) - 2) or len(widths) > 1 or min(widths) <= _NARROW + 1:
+        return 0
+    names, values = (map(kind_of, row.cells) for row in filled[start : start + 2])
+    return widths.pop() if TYPED.isdisjoint(names) and not TYPED.isdisjoint(values) else 0
 
 
 def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
@@ -117,6 +120,8 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
         for score, dialect in scores
         if score >= _CLOSE * best_score and dialect.delimiter != best.delimiter
     }
+    if not _has_one_width(best, lines):
+        close |= {other.delimiter: score for score, other in scores if _has_one_width(other, lines)}
     if best.quote and not best.keeps_quotes and _has_stray_quote(best, lines):
         best = replace(best, keeps_quotes=True)
     questions = []
@@ -134,6 +139,13 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
         reason = "a quote that begins a field is not closed, or is part of the value"
         questions.append(Question("quote", ("", '"'), reason))
     return best, questions
+
+
+def _has_one_width(dialect: Dialect, lines: Sequence[str]) -> bool:
+    """Return True if all lines are records of one width."""
+    rows = [row for row in dialect.rows(lines) if not row.is_empty]
+    width = width_of(rows)
+    return all(_fits(row, width) for row in rows)
 
 
 def _open_quotes(best: Dialect, others: Sequence[Dialect], lines: Sequence[str]) -> list[Question]:

@@ -68,7 +68,8 @@ def _is_after(table: Table, row: Row) -> tuple[bool, bool]:
         # A record that is cut, or has a delimiter too much, is refused by a load.
         is_remark = row.filled <= max(0.5 * table.usual_fill, 1) and (wrong > 0 or not known)
         is_short = row.filled < 0.5 * table.usual_fill
-        return is_remark or is_total, (is_remark and (is_short or is_total)) or wrong > 0
+        is_other = wrong > 0 and (is_total or row.filled == 1)
+        return is_remark or is_total, (is_remark and (is_short or is_total)) or is_other
     is_wrong = wrong > 0 and (wrong > 0.5 * known or row.filled < table.usual_fill)
     if table.is_narrow(row):
         return True, is_wrong

@@ -5,14 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loader.domain.sources.file_detection.cells import TYPED, is_missing, kind_of
+from loader.domain.sources.file_detection.cells import CODE, TYPED, is_missing, kind_of
 from loader.domain.sources.file_detection.model import Question, first_names
 from loader.domain.sources.file_detection.truth_words import is_pair
 
-# Words of databases and programs that also stand for no text; of these, the first ones are hardly texts themselves.
+# Words that are hardly texts themselves.
 _CERTAIN = frozenset({"\\N", "(null)", "[null]", "<null>", "<NA>", "#N/A", "#NV", "NaT"})
-_OF_TEXTS = _CERTAIN | {"NULL", "null", "NA", "N/A", "n/a", "nan", "NaN", "None", "?"}
+# Words that databases and programs write for NULL in columns of texts, too.
+_OF_PROGRAMS = _CERTAIN | {"NULL", "null", "NA", "nan", "NaN"}
+# The others may also be an answer or a kind.
+_OF_TEXTS = _OF_PROGRAMS | {"N/A", "n/a", "None", "?"}
 _NOT_A_NUMBER = "nan"
+_LONGEST_CODE = 5
 
 
 @dataclass
@@ -33,15 +37,15 @@ def detect_null_string(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, 
     """
     words = _words(columns)
     of_texts = [word for word, _ in words.texts.most_common() if word.strip() in _OF_TEXTS and word not in words.typed]
-    found = [word for word, _ in words.typed.most_common()]
-    candidates: list[str | None] = [*found, *of_texts]
+    typed = [word for word, _ in words.typed.most_common()]
+    candidates: list[str | None] = [*typed, *of_texts]
     if not candidates:
         return {}, []
-    shown = " and ".join(word.strip() for word in (*found, *of_texts)[:3])
+    shown = " and ".join(word.strip() for word in (*typed, *of_texts)[:3])
     where = f"in {first_names(words.columns)}"
     if len(candidates) > 1:
         reason = f"{shown} {where} may stand for no value; only one of them can be read"
-    elif candidates[0] in _CERTAIN or (found and _is_clear(found[0], words)):
+    elif candidates[0] in _CERTAIN or (typed and _is_clear(typed[0], words)):
         return {"null_string": candidates[0]}, []
     else:
         reason = f"{shown} {where} may stand for no value, or be a value itself"
@@ -56,7 +60,7 @@ def without_word(columns: Mapping[str, Sequence[str]], word: str | None) -> dict
 def _is_clear(word: str, words: _Words) -> bool:
     """Return True for a word of typed columns that is no value in any other column, nor itself a number."""
     text = word.strip()
-    is_value = word in words.codes or (word in words.texts and text not in _OF_TEXTS)
+    is_value = word in words.codes or (word in words.texts and text not in _OF_PROGRAMS)
     return len(text) > 1 and text.lower() != _NOT_A_NUMBER and not is_value
 
 
@@ -83,11 +87,12 @@ def _words(columns: Mapping[str, Sequence[str]]) -> _Words:
 
 
 def _are_typed(texts: Sequence[str]) -> bool:
-    """Return True for values that are all numbers, or all dates, times or codes."""
+    """Return True for values that are all numbers, or all dates or times."""
     kinds = {kind_of(text) for text in texts}
-    return len(kinds) == 1 and kinds <= TYPED
+    return len(kinds) == 1 and kinds <= TYPED - {CODE}
 
 
 def _are_codes(texts: Sequence[str]) -> bool:
-    """Return True for several texts of one length, like NA among the codes of countries."""
-    return len(set(texts)) > 1 and len({len(text) for text in texts}) == 1
+    """Return True for several texts of one length or of few capital letters, like NA among countries and regions."""
+    are_capitals = all(text.isalpha() and text.isupper() and len(text) <= _LONGEST_CODE for text in texts)
+    return len(set(texts)) > 1 and (are_capitals or len({len(text) for text in texts}) == 1)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loader.domain.sources.file_detection.cells import EMPTY, kind_of
+from loader.domain.sources.file_detection.cells import CURRENCY, EMPTY, MARK, kind_of
 from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.model import Question, first_names
 from metadata.domain.sources.value_formats import BRACKETS, TRAILING
@@ -24,7 +24,7 @@ SIGNED = re.compile(r"(?!\(?0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brac
 # Days without a year, like 31.01, in a column with a name of dates.
 _DAY = re.compile(r"[0-3]\d\.[01]\d")
 # Amounts with a currency or percent sign, and their numbers.
-_MARKED = re.compile(r"(?:[€$£¥] ?)?([-+]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?)(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?")
+_MARKED = re.compile(rf"{CURRENCY}([-+]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?){MARK}")
 _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
 
 
@@ -224,14 +224,14 @@ def _undecided(
 def _column(name: str, values: Sequence[str]) -> _Column | None:
     """Return what the numbers of a column show; None if it has other values."""
     column, count, others = _Column(name, _Separators(name), _Separators(name)), 0, 0
-    is_day = is_of_dates(name)
+    has_days = is_of_dates(name)
     for text in values:
         value = text.strip()
         if kind_of(value) == EMPTY:
             continue
         match = SIGNED.fullmatch(value)
         if match is None:
-            is_number = not (is_day and _DAY.fullmatch(value)) and column.separators.count(value)
+            is_number = not (has_days and _DAY.fullmatch(value)) and column.separators.count(value)
         else:
             number = match["trailing"] or match["brackets"]
             is_number = column.signed.count(number)
@@ -251,7 +251,8 @@ def _of_marked(columns: Mapping[str, Sequence[str]]) -> list[_Separators]:
         separators = _Separators(name)
         present = [value.strip() for value in values if kind_of(value) != EMPTY]
         matches = [_MARKED.fullmatch(value) for value in present]
-        if present and all(match is not None and separators.count(match[1]) for match in matches):
+        is_marked = any(match is not None and match[1] != match[0] for match in matches)
+        if is_marked and all(match is not None and separators.count(match[1]) for match in matches):
             read.append(separators)
     return [separators for separators in read if separators.decimals]
 

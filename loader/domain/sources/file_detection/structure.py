@@ -136,8 +136,9 @@ class _Beginning(Table):
         return self._start(header, self.rows.index(header[-1]) + 1), questions
 
     def _is_plain_record(self, row: Row) -> bool:
-        """Return True for a row that is neither one of units nor a line drawn below the names."""
-        return self.fits(row) and not is_drawn(row.cells) and not self._are_units(row)
+        """Return True for a row that is neither one of units nor one of signs, like a line drawn below the names."""
+        has_values = any(sign.isalnum() for cell in row.cells for sign in cell)
+        return self.fits(row) and has_values and not self._are_units(row)
 
     def _full_rows_above(self, place: int) -> list[Row]:
         """Return the rows directly above a place that have values in most columns and are no comments."""
@@ -244,7 +245,7 @@ class _Beginning(Table):
         """Return the question about a row above the first record that may be one with fields too few or too many."""
         for other in self.rows[:first]:
             wrong, known = self.violations(other)
-            if known and not wrong and not self.is_narrow(other) and other.filled > 0.5 * self.usual_fill:
+            if known and not wrong and other.filled > 1:
                 reason = f"{_shown(other)} may be a record or a title"
                 return [Question("skip_lines", (self.rows[first].line - 1, other.line - 1), reason)]
         return []

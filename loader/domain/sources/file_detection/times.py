@@ -165,7 +165,7 @@ def _month_orders(columns: Sequence[_Column]) -> dict[str, bool]:
         order = _is_month_first(column.formats) if column.formats else None
         if order is not None:
             orders.setdefault(_sign(column.formats[0]), set()).add(order)
-    return {sign: next(iter(found)) for sign, found in orders.items() if len(found) == 1}
+    return {sign: next(iter(shown)) for sign, shown in orders.items() if len(shown) == 1}
 
 
 def _sign(text: str) -> str:

@@ -112,6 +112,7 @@ def test_line_drawn_below_names_is_no_part_of_them(line: str):
 
 def test_sign_below_a_name_is_a_part_of_it():
     assert joined_names([("pH", "t"), ("-", "°C")]) == ("pH -", "t °C")
+    assert joined_names([("pH", "ratio"), ("-", "-")]) == ("pH -", "ratio -")
 
 
 def test_repeated_names_get_free_numbers():

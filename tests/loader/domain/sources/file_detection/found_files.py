@@ -690,6 +690,7 @@ FILES = (
         '"Fiji","2021","Medium","902.91"\n"footnoteSeqID","Footnote"\n"1","The designations are no opinion."\n',
         {"footer_lines": 2},
         types={"Year(s)": "integer"},
+        asks=("footer_lines",),
     ),
     Found(
         "prices_with_three_decimals_beside_others",

@@ -52,6 +52,15 @@ def test_signs_of_units_are_likely_western(text: str):
     assert len(set(result.question.candidates)) == len(result.question.candidates)
 
 
+@pytest.mark.parametrize(
+    ("text", "codec"), [("id;s\n1;男\n2;女\n3;男\n", "GB18030"), ("id;t\n1;品\n2;数\n", "Shift_JIS")]
+)
+def test_characters_of_east_asia_that_are_alone_in_their_fields_are_offered(text: str, codec: str):
+    result = detect_character_set(text.encode(codec))
+    assert result.question is not None
+    assert codec in result.question.candidates
+
+
 def test_no_character_set_is_offered_twice():
     result = detect_character_set("jméno;město\n1;Šárka Žáčková\n".encode("iso8859-2"))
     assert result.question is not None

@@ -109,6 +109,43 @@ def test_line_drawn_below_the_names_likely_belongs_to_the_header(text: str):
     assert [column.name for column in result.columns if "column" not in column.name] == ["id", "name", "v"]
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("id,text\n1,hello\n2,a, b, c, d\n3,e, f, g, h\n", (2, 1)),
+        ("id;name;v\n1;a;2\n2;b;3\n3;c;x;y;z\n4;d;p;q;r\n", (3, 1)),
+        ("2024-01-01,start\n2024-01-02,stop\n2024-01-03,job,1,2,3\n2024-01-04,job,4,5,6\n", (2, 0)),
+    ],
+)
+def test_records_above_those_with_more_delimiters_are_left_out_only_if_confirmed(text: str, lines: tuple):
+    assert questions_of(detected(text))["skip_lines"] == lines
+
+
+@pytest.mark.parametrize("end", ["26;a;b;c;d\n27;a;b;c;d\n", "a;b;c;d;e\nf;g;h;i;j\n"])
+def test_few_records_with_delimiters_too_many_are_no_table_below_the_others(end: str):
+    records = "".join(f"{number};Ann {number};ok\n" for number in range(25))
+    assert detected(f"id;name;note\n{records}{end}").options == {"delimiter": ";"}
+
+
+@pytest.mark.parametrize("last", ["z;w", "7;w"])
+def test_last_line_with_half_of_the_fields_is_left_out_only_if_confirmed(last: str):
+    result = detected(f"a;b;c;d\nx;1;4;z\ny;2;5;u\n{last}\n")
+    assert result.options == {"delimiter": ";"}
+    assert questions_of(result)["footer_lines"] == (0, 1)
+
+
+def test_only_record_with_a_field_too_few_is_no_line_after_the_records():
+    assert "footer_lines" not in detected("a,b\n1\n").options
+
+
+def test_delimiter_that_the_header_does_not_have_is_asked():
+    assert set(questions_of(detected("id,tags\n1,a;b\n2,c;d\n3,e;f\n"))["delimiter"]) == {",", ";"}
+
+
+def test_single_signs_below_names_are_likely_a_record():
+    assert questions_of(detected("id,v,w\n-,-,-\n1,2,3\n2,3,4\n"))["header_lines"] == (1, 2)
+
+
 def test_every_reading_of_texts_without_a_clear_header_is_asked():
     assert questions_of(detected("alpha;beta\ngamma;delta\nepsilon;zeta\n"))["header"] in ((True, False), (False, True))
 
@@ -321,6 +358,12 @@ def test_days_without_a_year_show_no_decimal_separator():
     amounts = {"Betrag": ["-89,90", "2500,00"]}
     assert detect_numbers({"Buchungstag": ["30.01", "29.01"]} | amounts, ";") == ({"decimal_separator": ","}, [])
     assert detect_numbers({"Kurs": ["30.01", "29.01"]} | amounts, ";")[1]
+
+
+def test_days_without_a_year_do_not_settle_the_separator_of_amounts():
+    options, questions = detect_numbers({"Buchungstag": ["30.01", "29.01"], "Betrag": ["1,234", "2,500"]}, ",")
+    assert options == {"thousands_separator": ","}
+    assert [question.option for question in questions] == ["decimal_separator", "thousands_separator"]
 
 
 def test_errors_of_spreadsheets_are_no_other_values_than_numbers():
@@ -697,6 +740,8 @@ def test_words_of_two_languages_that_contradict_each_other_are_asked():
         ({"a": ["106442", ".."]}, ".."),
         ({"a": ["x", "\\N", "why"]}, "\\N"),
         ({"a": ["AF", "NA", "DE"]}, None),
+        ({"a": ["10.0.0.1", "unknown", "10.0.0.2"]}, None),
+        ({"a": ["ann@example.org", "none"]}, None),
         ({"a": ["x", "-", "why"]}, None),
         ({"a": ["", "x"]}, None),
     ],
@@ -717,6 +762,9 @@ def test_word_for_no_value_is_that_among_typed_values(columns: dict, word: str |
         ({"a": ["Ann", "NULL"]}, ("NULL", None)),
         ({"a": ["ja", "k.A.", "nein"]}, ("k.A.", None)),
         ({"a": [" Private", " ?"]}, (" ?", None)),
+        ({"a": ["5", "NA"], "b": ["EMEA", "NA", "APAC"]}, ("NA", None)),
+        ({"a": ["5", "None"], "b": ["Full", "None", "Partial"]}, ("None", None)),
+        ({"a": ["Yes", "No", "N/A"]}, ("N/A", None)),
     ],
 )
 def test_word_for_no_value_that_may_be_a_value_is_asked(columns: dict, candidates: tuple):
