@@ -97,8 +97,8 @@ _HEAD = """# Error codes
 For users and programs: every code of an expected error, its HTTP status, its meaning and what to do. Pages show the \
 message; REST has `code`, `detail` and `hint`; commands print them on one line, with `--json` as `error.code`. A code \
 never changes, its message may. `…` stands for what differs from case to case. Codes of decisions and warnings of \
-change reports are in [architecture control](architecture_control.md) and [its cases](../understand/cases.md), findings of `check_history` in \
-[loading](loading.md).
+change reports are in [architecture control](architecture_control.md) and [its cases](../understand/cases.md), \
+findings of `check_history` in [loading](loading.md).
 
 `python -m tests.repository.error_codes_page > docs/use/error_codes.md` writes this page from the sources; a test \
 fails when it is out of date."""
