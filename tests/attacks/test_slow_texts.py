@@ -20,6 +20,7 @@ from metadata.domain.types import parse
 LENGTH = 60_000
 # Length limit of an expression.
 LONGEST = MAX_LENGTH - 100
+# Processor time of the reading thread: those that earlier tests left behind may still work.
 SECONDS = 2.0
 
 TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
@@ -45,7 +46,7 @@ TEXTS: dict[str, tuple[Callable[[str], object], str]] = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_long_text_is_read_in_time(name: str):
     read, text = TEXTS[name]
-    start = time.process_time()
+    start = time.thread_time()
     with suppress(ProductError, DoesNotFit):
         read(text)
-    assert time.process_time() - start < SECONDS
+    assert time.thread_time() - start < SECONDS

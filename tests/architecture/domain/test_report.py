@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from time import process_time
+from time import thread_time
 
 import pytest
 
@@ -255,9 +255,9 @@ def test_2000_datasets_with_30_columns_take_less_than_5_seconds() -> None:
         )
 
     before, after = described(False), described(True)
-    started = process_time()
+    started = thread_time()
     change_report = report(before, after)
-    assert process_time() - started < 5
+    assert thread_time() - started < 5
     assert len(change_report.operations) == 2000 * 3 * 2
 
 

@@ -1,6 +1,6 @@
 """Line differences of texts."""
 
-from time import process_time
+from time import thread_time
 
 from elevata.web.line_differences import ADDED, LEFT_OUT, MAX_LINES, REMOVED, SAME, Line, line_differences
 
@@ -32,14 +32,14 @@ def test_unchanged_lines_between_changes_are_counted():
 def test_long_texts_are_compared_in_bounded_time():
     before = "\n".join(f"{number % 7},{number}" for number in range(20_000))
     after = "\n".join(f"{number % 11},{number}" for number in range(20_000))
-    start = process_time()
+    start = thread_time()
     lines = line_differences(before, after)
-    assert process_time() - start < 1
+    assert thread_time() - start < 1
     assert len(lines) > MAX_LINES
     assert {line.kind for line in lines} <= {SAME, LEFT_OUT, ADDED, REMOVED}
 
 
 def test_long_lines_are_compared_in_bounded_time():
-    start = process_time()
+    start = thread_time()
     line_differences("ab" * 500_000, "ba" * 500_000)
-    assert process_time() - start < 1
+    assert thread_time() - start < 1

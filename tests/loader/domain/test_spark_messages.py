@@ -45,8 +45,8 @@ def test_removed_message_ends_at_the_last_possible_end_even_if_the_value_contain
 def test_time_to_leave_out_a_message_is_proportional_to_its_length():
     unit = (" ", "\t", "\n", "\r\n", "\n ", "\nat ", "\n == ", "[", "[A", "_A", ".A_", "A", "[A_B]", "[A_B", " at a(")
     causes = ("\nCaused by: ", "\nCaused by: a.", "a.", " SQLSTATE: ", " SQLSTATE: 22018", "PSQLException:")
-    started = time.process_time()
+    started = time.thread_time()
     for repeated in (*unit, *causes):
         for start in ("", "[CAST_INVALID_INPUT] ", "Caused by: x.PSQLException:", "\nCaused by: ", "\n at ", "["):
             without_quoted_values(start + repeated * (200_000 // len(repeated)))
-    assert time.process_time() - started < 30
+    assert time.thread_time() - started < 30
