@@ -113,14 +113,18 @@ class Postgres(Dialect):
 
     def refuse_if(self, code: str, message: str, violations: str) -> str:
         text = self.text(f"{code}: {message}".replace("%", "%%"))
-        block = f"BEGIN IF EXISTS (\n{indented(violations)}\n) THEN RAISE EXCEPTION {text}; END IF; END"
-        tag = next(tag for number in count(1) if (tag := f"$check{number}$") not in block)
-        return f"DO {tag} {block} {tag}"
+        return _block(f"BEGIN IF EXISTS (\n{indented(violations)}\n) THEN RAISE EXCEPTION {text}; END IF; END")
 
     def create_view(self, qualified_name: str, query: str) -> list[str]:
-        """Return two statements: a view is not replaced by one with fewer columns, or with other names or types."""
+        """Return a block that replaces the view, which keeps its privileges.
+
+        PostgreSQL refuses to replace a view by one with fewer columns, or with other names or types; only such a view
+        is dropped first.
+        """
         view = self.table(qualified_name)
-        return [f"DROP VIEW IF EXISTS {view}", f"CREATE VIEW {view} AS\n{query}"]
+        creation = f"VIEW {view} AS\n{query};"
+        is_refused = f"EXCEPTION WHEN invalid_table_definition THEN DROP VIEW {view}"
+        return [_block(f"BEGIN\nCREATE OR REPLACE {creation}\n{is_refused};\nCREATE {creation}\nEND")]
 
     def move_table(self, qualified_name: str, schema: str) -> list[str]:
         return [f"ALTER TABLE {self.table(qualified_name)} SET SCHEMA {self.identifier(schema)}"]
@@ -145,3 +149,9 @@ class Postgres(Dialect):
 
     def midnight(self, value: str) -> str:
         return f"CAST({value} AS TIMESTAMP) AT TIME ZONE 'UTC'"
+
+
+def _block(code: str) -> str:
+    """Return a statement that runs a block of code, between tags that the code does not have."""
+    tag = next(tag for number in count(1) if (tag := f"$block{number}$") not in code)
+    return f"DO {tag} {code} {tag}"

@@ -82,7 +82,7 @@ def test_statement_without_from_has_no_condition(name):
     ("name", "message"),
     [
         ("mssql", "BEGIN THROW 50000, N'CODE: 5%% of it''s', 1; END"),
-        ("postgres", "RAISE EXCEPTION 'CODE: 5%% of it''s'; END IF; END $check1$"),
+        ("postgres", "RAISE EXCEPTION 'CODE: 5%% of it''s'; END IF; END $block1$"),
         ("duckdb", "error('CODE: 5% of it''s') END"),
     ],
 )
@@ -91,7 +91,7 @@ def test_percent_sign_of_a_message_is_shown(name, message):
 
 
 def test_block_ends_at_no_name():
-    assert DIALECTS["postgres"].refuse_if("CODE", "x", 'SELECT "$check1$"').startswith("DO $check2$ BEGIN")
+    assert DIALECTS["postgres"].refuse_if("CODE", "x", 'SELECT "$block1$"').startswith("DO $block2$ BEGIN")
     with pytest.raises(NotRendered, match="two dollar signs"):
         DIALECTS["snowflake"].refuse_if("CODE", "x", 'SELECT "a$$b"')
 

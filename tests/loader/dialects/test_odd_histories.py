@@ -12,8 +12,8 @@ from tests.loader.dialects.engines import ENGINES, connection_to
 
 DAYS = [f"2026-11-{day:02d}T00:00:00Z" for day in range(1, 10)]
 # Words that are no names without quotes, aliases of rendered queries, and characters with a meaning in SQL or messages.
-NAMES = ["current_timestamp", "select", "user", "now", "s", "t", "k", "$check1$", "a$check1$b", "a$$b", "%s", "{}"]
-TEXTS = ["a\r\nb", "\\", "'", '"', "$$", "$check1$", "%", "{}", "{{ load_run_id }}", "--", ";\n", "\x01", "x" * 100_000]
+NAMES = ["current_timestamp", "select", "user", "now", "s", "t", "k", "$block1$", "a$block1$b", "a$$b", "%s", "{}"]
+TEXTS = ["a\r\nb", "\\", "'", '"', "$$", "$block1$", "%", "{}", "{{ load_run_id }}", "--", ";\n", "\x01", "x" * 100_000]
 KEYS = ["a", "A", "a ", " a", "ä", "a\u0308", "ß", "ss", "i", "I", "İ", "ı", "", "ﬁ", "fi", "\u200ba", "日本", "🛫"]
 
 

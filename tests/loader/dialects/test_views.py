@@ -105,6 +105,17 @@ def test_view_is_replaced_by_one_with_other_columns(engine):
     connection.run("DROP VIEW raw.v")
 
 
+@pytest.mark.parametrize(("query", "is_kept"), [("SELECT 2 AS a", True), ("SELECT 'x' AS a", False)])
+def test_replaced_view_of_postgresql_keeps_its_privileges_unless_its_columns_differ(query, is_kept):
+    connection, dialect = connection_to("postgres"), DIALECTS["postgres"]
+    run_all(connection, [dialect.create_schema("raw"), *dialect.create_view("raw.v", "SELECT 1 AS a")])
+    connection.run("GRANT SELECT ON raw.v TO PUBLIC")
+    run_all(connection, dialect.create_view("raw.v", query))
+    ((privileges,),) = connection.rows("SELECT coalesce(relacl::text, '') FROM pg_class WHERE oid = 'raw.v'::regclass")
+    assert ("=r/" in privileges) == is_kept
+    connection.run("DROP VIEW raw.v")
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 def test_views_of_every_dialect_parse(name, policy):
