@@ -24,6 +24,7 @@ from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.session import source_hosts
 from loader.engine.sources.database_connections import close_quietly, open_connection
 from loader.engine.sources.databases import database_error
+from loader.engine.tables.table_files import misses_version
 from metadata.domain.copies import CHANGES, REGISTER, REPLACE
 from metadata.domain.sql import quote_standard_identifier
 
@@ -304,8 +305,8 @@ class PostgresCopy:
         self.connection.java.commit()
         try:
             self._write(self.rows.changes(self.target, row.version), changes, tasks=1)
-        except JAVA_ERRORS as failure:  # of tables, nearly always since a vacuum or Delta removed files of the version
-            if database_error(self.session, failure) is not None:
+        except JAVA_ERRORS as failure:
+            if not misses_version(failure):
                 raise
             log.info("the changes of %s cannot be read", self.rows.name, exc_info=True)
             reason = f"the changes since version {row.version} cannot be read, as after a vacuum"
