@@ -88,8 +88,8 @@ def ensure_user(
 def set_roles(*, user: Any, roles: Iterable[Role | str], announced: bool = True) -> None:
     """Set the user's global roles to exactly these; grants for one place are not changed.
 
-    ``announced`` is False for changes by single sign-on. Raises MetadataError ``invalid`` for users who take the role
-    from themselves by which they manage users: the last administrator stays.
+    ``announced`` is False for changes by single sign-on. Raises MetadataError ``invalid`` for users who would remove
+    their own permission to manage users, so that one user always has it.
     """
     role_set = frozenset(_role(role) for role in roles)
     _must_manage()
@@ -97,7 +97,7 @@ def set_roles(*, user: Any, roles: Iterable[Role | str], announced: bool = True)
         lock_user(user)
         is_own = announced and current_actor().user == user and not user.is_superuser
         if is_own and _manages_users(roles_of(user)) and not _manages_users(role_set):
-            message = "you cannot take the role from your own account by which you manage users"
+            message = "you cannot remove your own role for managing users: ask another administrator"
             raise MetadataError("invalid", message, "roles", user.get_username())
         before = _logged_fields(user)
         _set_groups(user, role_set)

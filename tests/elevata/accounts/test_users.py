@@ -46,7 +46,7 @@ def test_role_gives_exactly_the_permissions_of_the_table(role: Role, permission:
 
 def test_administrator_cannot_take_that_role_from_themselves() -> None:
     user = person("admin", "editor")
-    with acting_as(user), pytest.raises(MetadataError, match="from your own account"):
+    with acting_as(user), pytest.raises(MetadataError, match="your own role for managing users"):
         set_roles(user=user, roles=["editor"])
     with acting_as(user):
         set_roles(user=user, roles=["admin"])
