@@ -137,9 +137,11 @@ def _reference_edges(distances: dict[str, int]) -> list[LineageEdge]:
         child, parent = f"target:{child_pk}", f"target:{parent_pk}"
         if child not in known and parent not in known:
             continue
-        for end, other, step in ((parent, child, -1), (child, parent, 1)):
-            if end not in distances:
-                distances[end] = known[other] + (step if known[other] == 0 else 1 if known[other] > 0 else -1)
+        # Not at distance 0, which only the dataset of the graph has.
+        if parent not in distances:
+            distances[parent] = known[child] + (1 if known[child] > 0 else -1)
+        if child not in distances:
+            distances[child] = known[parent] + (-1 if known[parent] < 0 else 1)
         label = naming.foreign_key_name(role_name, parent_name)
         edges.append(LineageEdge(child, parent, "reference", label))
     return edges
