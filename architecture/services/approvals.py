@@ -23,9 +23,7 @@ from architecture.permissions import (
 from architecture.services.change_policy import policy_in_force, policy_of
 from architecture.services.notifications import settle, settle_report, tell_decided
 from architecture.services.reports import authors_of_report, decisions_on, operations_of, record_decision, refuse_stale
-from architecture.services.row_signatures import (
-    refuse_unproven,
-)
+from architecture.services.row_signatures import refuse_unproven
 from elevata.accounts.permissions import may, must_write
 from elevata.accounts.roles import Permission
 from elevata.audit.services import chain

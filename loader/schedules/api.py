@@ -15,9 +15,7 @@ from elevata.accounts.roles import Permission
 from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import Deletable, permitted_to
 from loader.api.load_runs import ACCEPTED_AT, LoadScopeSerializer, ReasonOfRun
-from loader.api.serializers import (
-    LoadRunSerializer,
-)
+from loader.api.serializers import LoadRunSerializer
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.filtersets import ScheduleFilter
 from loader.models import Schedule

@@ -2,9 +2,7 @@
 
 from uuid import UUID
 
-from django.db.models import (
-    QuerySet,
-)
+from django.db.models import QuerySet
 from django.urls import reverse
 
 from architecture.models import Environment

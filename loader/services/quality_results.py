@@ -16,9 +16,7 @@ from elevata.notifications.kinds import Kind
 from elevata.notifications.services import mark_settled, tell
 from loader.contract.check_outcomes import Result
 from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
-from loader.services.reads.read_permissions import (
-    may_read_sensitive,
-)
+from loader.services.reads.read_permissions import may_read_sensitive
 from metadata.models import TargetDataset
 
 

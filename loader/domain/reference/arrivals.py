@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from loader.contract.refusals import Refusal
 from loader.domain.reference.batch import KeyText, Row, run_time, shown_key
 from loader.domain.reference.timeline import DELETE, RETURN, VALUE, Event, Fold, KeyLog, Time
-from metadata.domain.history.history_policy import (
-    LOAD_TIME,
-)
+from metadata.domain.history.history_policy import LOAD_TIME
 from metadata.domain.types import DataType
 
 _SAMPLES = 5

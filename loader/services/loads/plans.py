@@ -3,9 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from architecture.domain.tables import (
-    TableSpec,
-)
+from architecture.domain.tables import TableSpec
 from architecture.selectors.dataset_states import described_states, desired_tables
 from architecture.services.environments import current_environment
 from loader.contract.refusals import Refusal

@@ -29,15 +29,32 @@ _CODE = re.compile(
 )
 # Characters of a number, an address or another code.
 LONGEST = 320
-_MISSING_TEXTS = (
-    *("-", "--", "–", "—", ".", "..", "...", "…", ":", "/", "?", "*", "**", "***", "****", "*****"),
-    *("null", "(null)", "[null]", "<null>", "#null!", "none", "nil", "\\n"),
-    *("n/a", "n.a.", "na", "#n/a", "<na>", "nan", "nat", "n.v.", "#nv", "n/d", "n.d.", "nd", "#n/d", "k.a.", "k. a."),
-    *("missing", "unknown", "unbekannt"),
-    # Errors of spreadsheets.
-    *("#div/0!", "#value!", "#ref!", "#name?", "#num!", "#wert!", "#bezug!", "#zahl!", "#valeur!", "#nombre!"),
+_MISSING = frozenset(
+    (
+        *("-", "--", "–", "—", ".", "..", "...", "…", ":", "/", "?", "*", "**", "***", "****", "*****"),
+        *("null", "(null)", "[null]", "<null>", "#null!", "none", "nil", "\\n"),
+        *(
+            "n/a",
+            "n.a.",
+            "na",
+            "#n/a",
+            "<na>",
+            "nan",
+            "nat",
+            "n.v.",
+            "#nv",
+            "n/d",
+            "n.d.",
+            "nd",
+            "#n/d",
+            "k.a.",
+            "k. a.",
+        ),
+        *("missing", "unknown", "unbekannt"),
+        # Errors of spreadsheets.
+        *("#div/0!", "#value!", "#ref!", "#name?", "#num!", "#wert!", "#bezug!", "#zahl!", "#valeur!", "#nombre!"),
+    )
 )
-_MISSING = frozenset(_MISSING_TEXTS)
 
 
 def kind_of(text: str) -> str:

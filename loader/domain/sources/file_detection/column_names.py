@@ -14,7 +14,7 @@ _WORDS = """
     first last kunde kundennr straße strasse ort plz stadt land datum betrag menge preis artikel bezeichnung vorname
     nachname telefon anrede summe währung konto iban bemerkung nom prénom ville pays adresse prix quantité nombre
     apellido fecha ciudad precio cantidad nazwa data kod cena miasto nome cognome città prezzo url state region
-    jméno příjmení město ulice částka imię nazwisko miasto ulica kwota ad soyad şehir tutar tarih név cím
+    jméno příjmení město ulice částka imię nazwisko ulica kwota ad soyad şehir tutar tarih név cím
     navn fornavn efternavn namn förnamn efternamn naam voornaam achternaam plaats bedrag
     gender age sex species label class index time timestamp created updated
 """
