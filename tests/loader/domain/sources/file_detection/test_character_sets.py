@@ -78,3 +78,46 @@ def test_text_is_read_rightly_in_the_character_set_or_in_one_that_is_asked(words
         result = detect_character_set(content)
         candidates = (result.name, *(result.question.candidates if result.question else ()))
         assert text in [content.decode(name, "replace") for name in candidates], codec
+
+
+GERMAN = "Kunde;Straße\nMüller;Königsstraße\nJäger;Große Gasse\n"
+
+
+LONG = GERMAN + "Übel;Äußere Straße\nÖhler;Mühlgässchen\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "name"),
+    [
+        (GERMAN, "utf-8", "UTF-8"),
+        (GERMAN, "utf-8-sig", "UTF-8"),
+        (GERMAN, "utf-16", "UTF-16"),
+        (GERMAN, "utf-16-le", "UTF-16LE"),
+        (LONG + "5 €\n", "cp1252", "windows-1252"),
+        (LONG, "cp850", "IBM850"),
+        (LONG, "mac-roman", "MacRoman"),
+        ("jméno;město\nJiří Dvořák;Plzeň\nŠárka;České Budějovice\n", "cp1250", "windows-1250"),
+        ("imię;ulica\nŁukasz;Świętokrzyska\nŻółć;Gdańsk\nMałgorzata;Łódź\n", "cp1250", "windows-1250"),
+        ("név;cím\nSzőke Árpád;Győr\nKovács Örs;Pécs\nTóth Ürge;Hódmezővásárhely\n", "cp1250", "windows-1250"),
+        ("ürün;şehir\nÇağrı;İstanbul\nGüneş;Muğla\n", "cp1254", "windows-1254"),
+        ("имя;город\nИван Петров;Москва\nОльга;Тверь\n", "koi8-r", "KOI8-R"),
+        ("名前;都市\n田中さん;東京\nカタカナ;テスト\n", "shift_jis", "Shift_JIS"),
+    ],
+)
+def test_character_set_is_that_of_the_text(text: str, codec: str, name: str):
+    result = detect_character_set(text.encode(codec))
+    assert (result.name, result.question) == (name, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "names"),
+    [
+        (GERMAN, "cp1252", ("windows-1252", "ISO-8859-15")),
+        (GERMAN + "5 €\n", "iso-8859-15", ("ISO-8859-15", "windows-1252")),
+        ("姓名;城市\n王伟;北京\n李娜;上海市浦东新区\n", "gb18030", ("GB18030", "EUC-JP")),
+    ],
+)
+def test_character_sets_that_the_bytes_leave_open_are_asked(text: str, codec: str, names: tuple):
+    question = detect_character_set(text.encode(codec)).question
+    assert question is not None
+    assert question.candidates[:2] == names

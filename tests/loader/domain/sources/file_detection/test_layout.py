@@ -1,0 +1,218 @@
+"""Detected layout of files: lines before and after the records, header, delimiters and quotes."""
+
+import pytest
+
+from loader.contract.refusals import Refusal
+from loader.domain.sources.file_detection.detect import detect_csv
+from loader.domain.sources.file_detection.model import Detected, FileSample
+from tests.loader.domain.sources.file_detection.detected_text import detected
+
+
+def questions_of(result: Detected) -> dict[str, tuple]:
+    return {question.option: question.candidates for question in result.questions}
+
+
+def test_report_with_lines_around_its_records():
+    result = detected("Export of 2026-11-28,,\nClient 17,,\nid,amount,amount\n1,10,11\n,,\n2,20,21\n,,\nRecords: 2,,\n")
+    assert result.options == {"skip_lines": 2, "footer_lines": 1, "repeated_names": "number"}
+    assert [(column.name, str(column.type)) for column in result.columns] == [
+        ("id", "integer"),
+        ("amount", "integer"),
+        ("amount_2", "integer"),
+    ]
+    assert not result.questions
+
+
+def test_header_of_two_lines():
+    result = detected("Sales,,Returns,\nNorth,South,North,South\n1,2,3,4\n5,6,7,8\n")
+    assert result.options == {"header_lines": 2}
+    assert [column.target_name for column in result.columns] == [
+        "sales_north", "sales_south", "returns_north", "returns_south",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_records_end_with_cr_or_lf_or_both(end: str):
+    result = detected(end.join(("id;name", "1;a", "2;b", "")))
+    assert (result.options, result.questions) == ({"delimiter": ";"}, ())
+    assert [(column.name, str(column.type)) for column in result.columns] == [("id", "integer"), ("name", "string")]
+
+
+def test_delimiter_at_the_end_of_records_is_no_column():
+    result = detected("id;name\n1;a;\n2;b;\n")
+    assert (result.options, [column.name for column in result.columns]) == ({"delimiter": ";"}, ["id", "name"])
+
+
+def test_delimiter_at_the_end_of_every_line_leaves_its_column_out():
+    result = detected("id;name;\n1;a;\n2;b;\n")
+    assert result.options == {"delimiter": ";", "ignored_columns": "(column 3)"}
+    assert [column.name for column in result.columns] == ["id", "name"]
+
+
+def test_line_break_in_a_name_is_a_blank():
+    assert [column.name for column in detected('id,"Name\nof customer"\n1,a\n2,b\n').columns] == [
+        "id",
+        "Name of customer",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("Report, printed\nby Ada\n\nid,amount\n1,10\n2,20\n\nTotal,30\n", {"skip_lines": 3, "footer_lines": 2}),
+        ("# made by x, y\n# z\nid,v\n1,2\n3,4\n", {"skip_lines": 2}),
+        ("sep=;\nid;x\n1;a\n2;b\n", {"skip_lines": 1, "delimiter": ";"}),
+        (";2025;;2026;\nName;Q1;Q2;Q1;Q2\nA;1;2;3;4\nB;2;3;4;5\n", {"delimiter": ";", "header_lines": 2}),
+        ("time,temp\n[s],[K]\n1,2\n2,3\n", {"header_lines": 2}),
+        ("1;Hans;12.5\n2;Franz;13.5\n", {"delimiter": ";", "header": False}),
+        ("id,a,b,c,d\n1,,,,x\n2,,,,\n3,a,b,,\n4,,,,\n", {}),
+        ('id,t\n1,"say \\"x\\", y"\n2,"b"\n', {"escape": "\\"}),
+        ("id;a;b\n'1';'x;y';'z'\n'2';'q;r';'t'\n", {"delimiter": ";", "quote": "'"}),
+        ("a;b\n1,50;2,75\n1,60;2,85\n", {"delimiter": ";", "decimal_separator": ","}),
+        ("id\n1\n2\n", {}),
+    ],
+)
+def test_lines_and_dialects(text: str, options: dict):
+    result = detected(text)
+    assert (result.options, result.questions) == (options, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id|name|v\n--|----|--\n1|A|5\n2|B|6\n",
+        "id|name|v\n--+----+--\n1|A|5\n2|B|6\n",
+        "+--+----+--+\n|id|name|v|\n+--+----+--+\n|1|A|5|\n|2|B|6|\n",
+    ],
+)
+def test_line_drawn_below_the_names_likely_belongs_to_the_header(text: str):
+    result = detected(text)
+    assert questions_of(result)["header_lines"] == (2, 1)
+    assert "skip_lines" not in questions_of(result)
+    assert [column.name for column in result.columns if "column" not in column.name] == ["id", "name", "v"]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("id,text\n1,hello\n2,a, b, c, d\n3,e, f, g, h\n", (2, 1)),
+        ("id;name;v\n1;a;2\n2;b;3\n3;c;x;y;z\n4;d;p;q;r\n", (3, 1)),
+        ("2024-01-01,start\n2024-01-02,stop\n2024-01-03,job,1,2,3\n2024-01-04,job,4,5,6\n", (2, 0)),
+    ],
+)
+def test_records_above_those_with_more_delimiters_are_left_out_only_if_confirmed(text: str, lines: tuple):
+    assert questions_of(detected(text))["skip_lines"] == lines
+
+
+@pytest.mark.parametrize("end", ["26;a;b;c;d\n27;a;b;c;d\n", "a;b;c;d;e\nf;g;h;i;j\n"])
+def test_few_records_with_delimiters_too_many_are_no_table_below_the_others(end: str):
+    records = "".join(f"{number};Ann {number};ok\n" for number in range(25))
+    assert detected(f"id;name;note\n{records}{end}").options == {"delimiter": ";"}
+
+
+@pytest.mark.parametrize("last", ["z;w", "7;w"])
+def test_last_line_with_half_of_the_fields_is_left_out_only_if_confirmed(last: str):
+    result = detected(f"a;b;c;d\nx;1;4;z\ny;2;5;u\n{last}\n")
+    assert result.options == {"delimiter": ";"}
+    assert questions_of(result)["footer_lines"] == (0, 1)
+
+
+def test_only_record_with_a_field_too_few_is_no_line_after_the_records():
+    assert "footer_lines" not in detected("a,b\n1\n").options
+
+
+def test_delimiter_that_the_header_does_not_have_is_asked():
+    assert set(questions_of(detected("id,tags\n1,a;b\n2,c;d\n3,e;f\n"))["delimiter"]) == {",", ";"}
+
+
+def test_single_signs_below_names_are_likely_a_record():
+    assert questions_of(detected("id,v,w\n-,-,-\n1,2,3\n2,3,4\n"))["header_lines"] == (1, 2)
+
+
+def test_every_reading_of_texts_without_a_clear_header_is_asked():
+    assert questions_of(detected("alpha;beta\ngamma;delta\nepsilon;zeta\n"))["header"] in ((True, False), (False, True))
+
+
+def test_sum_of_a_table_whose_first_column_has_texts_is_asked():
+    assert questions_of(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (0, 1)
+
+
+def test_quote_that_is_not_closed_is_asked():
+    assert questions_of(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
+
+
+def test_quotes_inside_of_values_are_asked():
+    assert questions_of(detected('id,size\n1,5" pipe\n2,6" pipe\n'))["quotes_inside"] == ("keep", "refuse")
+
+
+def test_header_above_records_without_numbers_is_found():
+    result = detected("name,city,left\n" + "Hans,Berlin,\n" * 8 + "Kai,Bonn,2024-01-01\n")
+    assert (result.options, result.questions) == ({}, ())
+
+
+def test_header_of_names_alone_is_asked_unless_its_words_are_names():
+    assert questions_of(detected("Kansas City;Bob\n"))["header"] == (True, False)
+    assert not detected("id;name\n").questions
+
+
+def test_lines_after_the_records_of_which_the_end_was_not_read_are_asked():
+    sample = FileSample("a.csv", b"id,v\n1,2\n3,4\n", (b"5,6\n7,8\nTot",), is_cut=True)
+    assert questions_of(detect_csv(sample)) == {"footer_lines": (0,)}
+
+
+def test_piece_that_begins_within_quotes_is_read_by_its_records():
+    beginning = b"id;note;n\n" + b'1;"a\nb";2\n' * 5
+    result = detect_csv(FileSample("a.csv", beginning, (b'x;1\nc;2";3\n4;"d\ne";5\nSumme;;8\n',)))
+    assert result.options == {"delimiter": ";", "footer_lines": 1}
+    assert [str(column.type) for column in result.columns] == ["integer", "string", "integer"]
+
+
+def test_value_that_is_cut_by_a_piece_does_not_count():
+    beginning = b"id;when\n" + b"1;13.02.2026\n" * 5
+    result = detect_csv(FileSample("a.csv", beginning, (b"6\n2;14.02.2026\n3;15.0", b"1.2026\n4;16.02.2026\n")))
+    assert result.options == {"delimiter": ";", "date_format": "%d.%m.%Y"}
+    assert str(result.columns[1].type) == "date"
+
+
+def test_character_that_is_cut_by_a_piece_does_not_count():
+    text = "id;ort\n1;Köln\n2;Düren\n".encode()
+    cut = text.index("ü".encode()) + 1
+    assert detect_csv(FileSample("a.csv", text[:cut], (text[cut:] + text[7:],))).options == {"delimiter": ";"}
+
+
+def test_total_of_the_last_piece_is_no_value():
+    sample = FileSample("a.csv", b"id,v\n1,2\n3,4\n", (b"5,6\n7,8\nTotal,20\n",))
+    result = detect_csv(sample)
+    assert (result.options, str(result.columns[0].type)) == ({"footer_lines": 1}, "integer")
+
+
+def test_more_columns_than_detection_reads_are_refused():
+    with pytest.raises(Refusal, match="3,000 columns"):
+        detected(",".join(["x"] * 3_000) + "\n" + ",".join(["1"] * 3_000) + "\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,m\n1,a@" + ".a" * 150_000 + "!\n2,b\n",
+        "a" + " " * 300_000 + "b,c\n1,2\n",
+        "a" * 300_000,
+        "a,b\n1,2\n5 rows " + "a " * 150_000 + "\n",
+        "x;y\n" + "ä" * 300_000 + ";1\n",
+    ],
+    ids=["address", "blanks", "letters", "remark", "umlauts"],
+)
+def test_long_texts_are_read_in_one_pass(text: str):
+    assert detected(text, encoding="cp1252").format == "csv"
+
+
+def test_empty_file_is_refused():
+    with pytest.raises(Refusal, match="is empty"):
+        detected("\n\n")
+
+
+def test_pieces_from_middle_and_end_are_read_without_their_first_line():
+    beginning = b"id;when\n" + b"1;01.02.2026\n" * 5 + b"2;0"
+    result = detect_csv(FileSample("a.csv", beginning, (b".2026\n3;25.12.2026\n", b"x\n4;01.01.2026\nSumme;\n")))
+    assert result.options == {"delimiter": ";", "date_format": "%d.%m.%Y", "footer_lines": 1}
+    assert not result.questions
