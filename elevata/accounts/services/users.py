@@ -98,7 +98,7 @@ def set_roles(*, user: Any, roles: Iterable[Role | str], announced: bool = True)
         is_own = announced and current_actor().user == user and not user.is_superuser
         if is_own and _manages_users(roles_of(user)) and not _manages_users(role_set):
             message = "you cannot remove your own role for managing users: ask another administrator"
-            raise MetadataError("invalid", message, "roles", user.get_username())
+            raise MetadataError("invalid", message, "roles")
         before = _logged_fields(user)
         _set_groups(user, role_set)
         _record(user, before, _logged_fields(user), announced=announced)
