@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Collection
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from requests.adapters import HTTPAdapter
@@ -32,6 +33,11 @@ class Gate:
         self._hosts = hosts
         self._open: list[socket.socket] = []
         self._released: list[socket.socket] = []
+
+    @cached_property
+    def tls(self) -> ssl.SSLContext:
+        """Context that trusts the system's certificates, which are read for the first connection with TLS."""
+        return ssl.create_default_context()
 
     def connect(self, host: str, port: int, *, tls: bool) -> socket.socket:
         """Return a socket to a checked address. Raise Refusal HOST_NOT_ALLOWED, OSError or NotResolved."""
@@ -87,7 +93,7 @@ class GateAdapter(HTTPAdapter):
         super().__init__(max_retries=0)
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, ssl_context=ssl.create_default_context(), **options)
+        super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = {
             "http": _pool(HTTPConnectionPool, _connection(HTTPConnection, self._gate, tls=False)),
             "https": _pool(HTTPSConnectionPool, _connection(HTTPSConnection, self._gate, tls=True)),
@@ -99,6 +105,8 @@ def _connection(base: Any, gate: Gate, *, tls: bool) -> type:
         try:
             opened = gate.connect(self.host, self.port, tls=tls)
             self.duplicate = gate.watch(opened)
+            if tls:
+                self.ssl_context = gate.tls
             return opened
         except NotResolved as error:
             raise NameResolutionError(self.host, self, socket.gaierror(f"{error}")) from error

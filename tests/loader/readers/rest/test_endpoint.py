@@ -5,6 +5,7 @@ import gzip
 import html
 import json
 import socket
+import ssl
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -275,6 +276,21 @@ def test_plain_http_is_sent_to_listed_addresses_only(api: ApiServer, monkeypatch
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     refused = refusal(api.source(base="http://api.example.org"), hosts=("api.example.org",))
     assert (refused.code, "without TLS" in refused.message) == ("HOST_NOT_ALLOWED", True)
+
+
+def test_certificates_of_the_system_are_read_once_for_all_connections_with_tls(api: ApiServer, tmp_path, monkeypatch):
+    read: list[ssl.SSLContext] = []
+    default_context = ssl.create_default_context
+    monkeypatch.setattr(ssl, "create_default_context", lambda: read.append(context := default_context()) or context)
+    api.routes["/items"] = api_server.by_number
+    records(api.source(path="items", paging="page"))
+    assert read == []
+    certificate = self_signed(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    with api_server.api_server(certificate) as secured:
+        secured.routes["/items"] = api_server.by_number
+        assert records(secured.source(path="items", paging="page")) == list(RECORDS)
+        assert (len(secured.requests), len(read)) == (4, 1)
 
 
 def test_server_with_an_untrusted_certificate_is_refused(tmp_path, monkeypatch):
