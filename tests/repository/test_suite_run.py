@@ -1,5 +1,6 @@
 """Tests of a run of the suite: second tries of failed tests, last lines, exit codes, recorded outcomes."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from tests.suite import run
 from tests.suite.durations import Outcomes, kind_of, summary
 from tests.suite.run import Pass, run_part
+from tests.suite.tiers import OTHER_NEEDS, is_at_a_door
 
 EVERY_TEST = Pass("all", "not nothing")
 
@@ -94,14 +96,29 @@ def test_files_not_started_in_time_are_listed_as_left_out(project: Path, monkeyp
     assert f"left out, the time was over: 2 tests of {file}" in result.lines()
 
 
-def test_pass_with_a_marker_word_collects_only_files_that_contain_it():
-    embedded = run.TEST[0]
-    assert "tests/elevata/audit/test_chain.py" in embedded.files()
-    assert "tests/elevata/core/test_networks.py" not in embedded.files()
+def test_embedded_pass_collects_files_marked_embedded_and_those_of_pages():
+    files = run.TEST[0].files()
+    assert {"tests/elevata/audit/test_chain.py", "tests/metadata/views/test_datasets.py"} <= set(files)
+    assert "tests/elevata/core/test_networks.py" not in files
 
 
-def test_embedded_pass_of_the_rest_collects_tests_of_pages():
-    assert "tests/metadata/views/test_datasets.py" in run.REST[0].files()
+def test_main_pass_collects_files_of_pages_only_if_they_need_more_than_a_database():
+    files = run.TEST[1].files()
+    assert {"tests/elevata/core/test_networks.py", "tests/elevata/ops/test_operations.py"} <= set(files)
+    assert "tests/metadata/views/test_datasets.py" not in files
+
+
+def test_files_at_a_door_import_no_marks_of_other_needs():
+    needs = re.compile(rf"mark\.({'|'.join(OTHER_NEEDS)})\b")
+    texts = {path.relative_to(run.ROOT): path.read_text() for path in (run.ROOT / "tests").rglob("*.py")}
+    marking = [
+        ".".join(path.with_suffix("").parts)
+        for path, text in texts.items()
+        if not path.name.startswith("test_") and needs.search(text)
+    ]
+    assert marking == ["tests.loader.dialects.engines"]
+    doors = [text for path, text in texts.items() if is_at_a_door(str(path))]
+    assert [text for text in doors if any(f"from {module} import" in text for module in marking)] == []
 
 
 def test_the_passes_of_a_full_run_are_those_of_test_and_of_the_rest():

@@ -8,10 +8,8 @@ import pytest
 
 from tests.suite.durations import Recorder, file_of, stored_durations
 from tests.suite.order import TwoEndedScheduling, spark_first
-from tests.suite.tiers import is_at_a_door
+from tests.suite.tiers import OTHER_NEEDS, is_at_a_door
 
-# Marks of tests that need more than a database of any kind.
-_OTHER_NEEDS = ("spark", "browser", "services", "servers")
 _RECORDER = "recorder"
 # Files with a collected test that uses the database.
 _BEGUN = pytest.StashKey[set[str]]()
@@ -31,13 +29,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark tests of interfaces that use a database, and those of them that are not the first one of their file."""
+    """Mark tests of interfaces, and those of them that use a database and are not the first one of their file."""
     file = file_of(item.nodeid)
-    if not is_at_a_door(file) or not item.get_closest_marker("database"):
+    if not is_at_a_door(file):
         return
-    if not any(item.get_closest_marker(name) for name in _OTHER_NEEDS):
+    if not any(item.get_closest_marker(name) for name in OTHER_NEEDS):
         item.add_marker("door")
-    if item.get_closest_marker("core"):
+    if item.get_closest_marker("core") or not item.get_closest_marker("database"):
         return
     files = item.session.stash.setdefault(_BEGUN, set())
     if file in files:

@@ -8,19 +8,20 @@ because the time of the run was over (TESTS_UNTIL) are named there, too.
 import argparse
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.suite.changed import reached_files
 from tests.suite.durations import Outcomes, file_of, summary
-from tests.suite.tiers import is_at_a_door
+from tests.suite.tiers import OTHER_NEEDS, is_at_a_door
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = "ELEVATA_TEST_SERVICES"
@@ -43,24 +44,37 @@ class Pass:
     marks: str
     services: str = "postgres_redis"
     environment: Mapping[str, str] = field(default_factory=dict)
-    # Only files that contain this word, and those of interfaces if ``doors`` is set, can have tests of the pass; the
-    # others need not be collected.
-    word: str = ""
-    doors: bool = False
+    # Tells by a file's name and text whether it may have tests of the pass; the others are not collected, which would
+    # take a sixth of a run.
+    may_hold: Callable[[str, str], bool] | None = None
     chosen: tuple[str, ...] = ()
 
     def files(self) -> list[str]:
         """Return the test files to collect; none means all."""
-        if not self.word:
+        if self.may_hold is None:
             return list(self.chosen)
         files = {str(file.relative_to(ROOT)): file for file in (ROOT / "tests").rglob("test_*.py")}
-        return sorted(name for name, file in files.items() if self._may_hold(name, file))
-
-    def _may_hold(self, name: str, file: Path) -> bool:
-        return (self.doors and is_at_a_door(name)) or self.word in file.read_text(encoding="utf-8")
+        return sorted(name for name, file in files.items() if self.may_hold(name, file.read_text(encoding="utf-8")))
 
     def variables(self) -> dict[str, str]:
         return {**os.environ, SERVICES: self.services, **self.environment}
+
+
+def _is_marked(*marks: str) -> Callable[[str, str], bool]:
+    pattern = re.compile(rf"mark\.({'|'.join(marks)})\b")
+    return lambda name, text: bool(pattern.search(text))
+
+
+_has_embedded = _is_marked("embedded", "embedded_only")
+_has_servers, _needs_more = _is_marked("servers"), _is_marked(*OTHER_NEEDS)
+
+
+def _embedded_or_door(name: str, text: str) -> bool:
+    return is_at_a_door(name) or _has_embedded(name, text)
+
+
+def _not_only_door(name: str, text: str) -> bool:
+    return not is_at_a_door(name) or _needs_more(name, text)
 
 
 _EMBEDDED = "(embedded or embedded_only) and not (services or servers)"
@@ -71,25 +85,29 @@ _QUICK = "(core or not (spark or browser)) and not full"
 _BY_DAY = "not (nightly or servers or embedded_only or door)"
 
 TEST = (
-    Pass("embedded", f"{_EMBEDDED_BY_DAY} and {_QUICK}", "embedded", word="mark.embedded", doors=True),
-    Pass("main", f"{_QUICK} and {_BY_DAY}"),
+    Pass("embedded", f"{_EMBEDDED_BY_DAY} and {_QUICK}", "embedded", may_hold=_embedded_or_door),
+    Pass("main", f"{_QUICK} and {_BY_DAY}", may_hold=_not_only_door),
 )
 REST = (
-    Pass("embedded, rest", f"{_EMBEDDED_BY_DAY} and not ({_QUICK})", "embedded", word="mark.embedded", doors=True),
-    Pass("main and servers, rest", f"(servers or not ({_QUICK})) and not (nightly or embedded_only or door)"),
+    Pass("embedded, rest", f"{_EMBEDDED_BY_DAY} and not ({_QUICK})", "embedded", may_hold=_embedded_or_door),
+    Pass(
+        "main and servers, rest",
+        f"(servers or not ({_QUICK})) and not (nightly or embedded_only or door)",
+        may_hold=_is_marked("full", *OTHER_NEEDS),
+    ),
 )
 PARTS = {
     "test": TEST,
     "rest": REST,
     "full": (*TEST, *REST),
-    "services": (Pass("servers", "servers and not nightly", word="mark.servers"),),
+    "services": (Pass("servers", "servers and not nightly", may_hold=_has_servers),),
     "nightly": (
         Pass(
             "embedded",
             _EMBEDDED,
             "embedded",
             {**_BY_NIGHT, "ELEVATA_FOUR_EYES_EXAMPLES": "3000"},
-            word="mark.embedded",
+            may_hold=_has_embedded,
         ),
         Pass(
             "main",
