@@ -11,7 +11,7 @@ from tests.suite.order import TwoEndedScheduling, spark_first
 from tests.suite.tiers import OTHER_NEEDS, is_at_a_door
 
 _RECORDER = "recorder"
-# Files with a collected test that uses the database.
+# Files of interfaces and tests with parameters of which one has been collected.
 _BEGUN = pytest.StashKey[set[str]]()
 
 
@@ -29,18 +29,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark tests of interfaces, and those of them that use a database and are not the first one of their file."""
-    file = file_of(item.nodeid)
-    if not is_at_a_door(file):
+    """Mark tests of interfaces, and those that ``make test`` leaves out because it runs a similar one (``full``).
+
+    These are the tests of an interface that use a database, but for the first one of a file, and the cases of a test of
+    Spark or the browser, but for the first one, unless its mark is ``core(each=True)``.
+    """
+    if item.get_closest_marker("nightly"):
         return
-    if not any(item.get_closest_marker(name) for name in OTHER_NEEDS):
+    file, core = file_of(item.nodeid), item.get_closest_marker("core")
+    is_light = not any(item.get_closest_marker(name) for name in OTHER_NEEDS)
+    at_a_door = is_at_a_door(file)
+    if at_a_door and is_light:
         item.add_marker("door")
-    if item.get_closest_marker("core") or not item.get_closest_marker("database"):
-        return
-    files = item.session.stash.setdefault(_BEGUN, set())
-    if file in files:
+    if at_a_door and not core and item.get_closest_marker("database"):
+        leave_but_first(item, file)
+    elif core and not is_light and not core.kwargs.get("each"):
+        leave_but_first(item, item.nodeid.partition("[")[0])
+
+
+def leave_but_first(item: pytest.Item, group: str) -> None:
+    """Mark a test as ``full`` if one of its group was collected before."""
+    begun = item.session.stash.setdefault(_BEGUN, set())
+    if group in begun:
         item.add_marker("full")
-    files.add(file)
+    begun.add(group)
 
 
 @pytest.hookimpl(trylast=True)

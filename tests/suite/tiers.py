@@ -5,6 +5,9 @@ again for every role and every kind of wrong input, which takes most of the time
 ``make test`` runs the first test of each of these files, those marked ``core``, and those without a database. By day
 they run on SQLite, which takes half the time of PostgreSQL for the same pages, because tests of services and selectors
 run the queries on PostgreSQL. ``make test-nightly`` runs them on PostgreSQL.
+
+Of tests of Spark and the browser ``make test`` runs those marked ``core``: of a test with parameters the first case, or
+each with ``core(each=True)``.
 """
 
 from pathlib import PurePosixPath

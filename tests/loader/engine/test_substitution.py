@@ -39,7 +39,7 @@ def test_variable_in_a_literal_is_not_substituted(spark, text):
         assert session.range(1).where(f"{quote_text(text)} = concat('$', {quote_text(text[1:])})").count() == 1
 
 
-@pytest.mark.core
+@pytest.mark.core(each=True)
 @pytest.mark.parametrize(("text", "value"), LITERALS)
 def test_put_columns_keeps_the_value_of_literals(spark, text, value):
     inlined = put_columns(f"concat(upper(Name), {text})", {"name": "`other`"})

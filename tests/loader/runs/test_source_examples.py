@@ -101,7 +101,7 @@ def test_every_format_has_an_example_and_every_example_a_test():
     assert {system["short_name"] for system in described} == {*FILES, *SERVERS, "mariadb"}
 
 
-@pytest.mark.core
+@pytest.mark.core(each=True)
 @pytest.mark.parametrize("kind", FILES)
 def test_the_example_of_a_file_format_is_loaded(loaded_files: Installation, kind: str):
     assert orders_of(loaded_files, kind) == ORDERS

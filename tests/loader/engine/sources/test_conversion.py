@@ -110,7 +110,7 @@ def micros(value):
     )
 
 
-@pytest.mark.core
+@pytest.mark.core(each=True)
 @pytest.mark.parametrize("type_text", TEXTS)
 def test_texts_are_converted_to_each_type_or_do_not_fit(spark, type_text):
     expected = list(TEXTS[type_text].values())
@@ -175,7 +175,7 @@ TYPED = [
 ]
 
 
-@pytest.mark.core
+@pytest.mark.core(each=True)
 @pytest.mark.parametrize(("type_text", "source", "cases"), TYPED, ids=lambda part: str(part)[:30])
 def test_typed_values_are_converted_to_each_type_or_do_not_fit(spark, type_text, source, cases):
     assert convert(spark, type_text, list(cases), source=source) == list(cases.values())
