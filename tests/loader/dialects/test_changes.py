@@ -7,13 +7,14 @@ import pytest
 import sqlglot
 
 from architecture.domain.steps.report_steps import plan_steps
-from architecture.domain.steps.step import ADD_COLUMN, REBUILD_TABLE, RETYPE_COLUMN, Retyped, Step, TableShape
+from architecture.domain.steps.step import ADD_COLUMN, REBUILD_TABLE, RETYPE_COLUMN, Rehashed, Retyped, Step, TableShape
 from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
 from loader.dialects.catalog import DIALECTS
 from loader.dialects.dialect import IN_PLACE, REBUILD
 from loader.dialects.refusals import NotRendered
 from loader.dialects.report_statements import statements_by_operation
 from loader.dialects.table_changes import render_steps, statements_of
+from loader.domain.historization.hashing import digest
 from loader.services.sql_replay import Connection, DuckDbConnection
 from metadata.domain.types import parse
 from tests.architecture.domain.planning.test_cases import CASES
@@ -180,6 +181,32 @@ def test_values_that_become_text_have_the_texts_of_the_product(engine, type_, va
     run_all(connection, statements_of(replace(step, retyped=(Retyped("v", type_, "string"),)), dialect))
     assert sorted(connection.rows("SELECT v FROM texts.t")) == sorted((text,) for text in texts)
     connection.run("DROP TABLE texts.t")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("type_", "to_type", "value", "text"),
+    [
+        ("date", "string", "2024-01-02", "2024-01-02"),
+        ("decimal(10,2)", "string", "1.10", "1.10"),
+        ("string", "string(36)", "6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "6BA7B810-9DAD-11D1-80B4-00C04FD430C8"),
+        ("string", "string(5)", "08:30", "08:30"),
+    ],
+)
+def test_keys_of_values_that_become_text_are_those_of_the_product(engine, type_, to_type, value, text):
+    connection, dialect = connection_to(engine), DIALECTS[engine]
+    columns = [("v", type_), ("t_key", "string")]
+    shape = TableShape("hashed.t", tuple(ObservedColumn(*column) for column in columns))
+    step = Step(REBUILD_TABLE, TableSpec("k", "hashed", "t", "rawcore", ()), assumes=shape)
+    step = replace(step, retyped=(Retyped("v", type_, to_type),), rehashed=(Rehashed("t_key", (("c~1", "v"),)),))
+    connection.run("BEGIN")
+    try:
+        run_all(connection, [dialect.create_schema("hashed"), dialect.create_table("hashed.t", columns)])
+        connection.insert("hashed.t", ["v", "t_key"], [[value, "former"]])
+        run_all(connection, statements_of(step, dialect))
+        assert connection.rows("SELECT v, t_key FROM hashed.t") == [(text, digest([("c~1", text)]))]
+    finally:
+        connection.run("ROLLBACK")
 
 
 def test_text_of_limited_length_is_kept_where_a_cast_has_none():
