@@ -124,7 +124,7 @@ class Postgres(Dialect):
         view = self.table(qualified_name)
         creation = f"VIEW {view} AS\n{query};"
         is_refused = f"EXCEPTION WHEN invalid_table_definition THEN DROP VIEW {view}"
-        return [_block(f"BEGIN\nCREATE OR REPLACE {creation}\n{is_refused};\nCREATE {creation}\nEND")]
+        return [_block(f"BEGIN\nCREATE OR REPLACE {creation} {is_refused}; CREATE {creation} END")]
 
     def move_table(self, old: str, new: str) -> list[str]:
         """Return the statements that move a table; under another name, because both schemas may have one of either."""
