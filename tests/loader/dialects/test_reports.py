@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import sqlglot
 
+from architecture.domain.operations import Operation
 from architecture.domain.states.state_files import ArchitectureState, dump_state
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step
 from loader.dialects.catalog import DIALECTS
 from loader.dialects.report_statements import statements_by_operation
+from loader.dialects.warehouse import Warehouse, render_warehouse
 from loader.services.sql_replay import Connection, DuckDbConnection
 from metadata.domain.state import DatasetState
 from tests.architecture.domain.steps.test_plan_cases import observed, report, states, tables
@@ -86,6 +89,9 @@ def test_column_is_renamed_after_its_type_changed(connection, engine):
     create(connection, engine, start, {"a": "text"})
     carry_out(connection, engine, steps)
     assert row_of(connection, "rawcore.rc_x", "b") == row_of(connection, "rawcore.rc_x_hist", "b") == ("text",)
+    by_operation, rename = statements_by_operation(steps, engine), "rename_column rawcore.rc_x: a → b"
+    assert by_operation[0] == [f"-- among the statements of a later operation: {rename}"]
+    assert by_operation[2][-1].startswith(f"-- of an earlier operation: {rename}\nALTER TABLE")
 
 
 def test_columns_swap_their_names(connection, engine):
@@ -171,3 +177,15 @@ def test_checks_come_before_changes_that_are_not_undone(name):
     assert all("rc_x" in text and "rc_y" not in text for text in texts[:2])
     for text in texts:
         sqlglot.parse(text, read=DIALECTS[name].parser)
+
+
+def test_manifest_lists_operations_that_are_not_rendered():
+    renamed = Operation("rename_column", "rawcore.rc_x", "k", from_="a", to="b")
+    widened, retired = (replace(renamed, op=op) for op in ("widen_column", "retire_column"))
+    changes = ((renamed, ["ALTER TABLE x;"]), (widened, ["-- NOT_RENDERED: too wide"]), (retired, []))
+    files = render_warehouse(Warehouse("", (), (), changes=changes), DIALECTS["duckdb"])
+    manifest = json.loads(files["manifest.json"])
+    assert [rule["operation"] for rule in manifest["rules"]] == ["rename_column"]
+    assert manifest["not_rendered"] == [
+        {"dataset": "rawcore.rc_x", "code": "NOT_RENDERED", "message": "too wide"},
+    ]
