@@ -83,12 +83,14 @@ def row_of(connection: Connection, name: str, *columns: str) -> tuple:
 
 
 def test_column_is_renamed_after_its_type_changed(connection, engine):
-    before = state(named("d1", "rc_x", column("c", "a", "string(5)"), historize=True))
-    after = state(named("d1", "rc_x", column("c", "b", "string(9)", former_names=("a",)), historize=True))
+    before = state(named("d1", "rc_x", column("c", "a", "integer"), historize=True))
+    after = state(named("d1", "rc_x", column("c", "b", "bigint", former_names=("a",)), historize=True))
     start, steps = planned(before, after)
-    create(connection, engine, start, {"a": "text"})
+    create(connection, engine, start, {})
+    connection.run('UPDATE "rawcore"."rc_x" SET "a" = 7')
     carry_out(connection, engine, steps)
-    assert row_of(connection, "rawcore.rc_x", "b") == row_of(connection, "rawcore.rc_x_hist", "b") == ("text",)
+    connection.run('UPDATE "rawcore"."rc_x_hist" SET "b" = 5000000000')
+    assert row_of(connection, "rawcore.rc_x", "b") + row_of(connection, "rawcore.rc_x_hist", "b") == (7, 5000000000)
     by_operation, rename = statements_by_operation(steps, engine), "rename_column rawcore.rc_x: a → b"
     assert by_operation[0] == [f"-- among the statements of a later operation: {rename}"]
     assert by_operation[2][-1].startswith(f"-- of an earlier operation: {rename}\nALTER TABLE")
