@@ -64,10 +64,10 @@ class _ReportStatements:
 
         return str(DIALECTS[dialect].canonical_type(text))
 
-    def statements(self, steps: Iterable["Step"], dialect: str) -> Mapping[int, list[str]]:
+    def statements(self, steps: Iterable["Step"], dialect: str, refused: Mapping[int, str]) -> Mapping[int, list[str]]:
         from loader.dialects.report_statements import statements_by_operation
 
-        return statements_by_operation(steps, dialect)
+        return statements_by_operation(steps, dialect, refused)
 
 
 def _perform_here(job_pk: int) -> str:

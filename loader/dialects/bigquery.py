@@ -107,6 +107,10 @@ class BigQuery(Dialect):
         text = self.text(f"{code}: {message}")
         return f"SELECT IF(EXISTS (\n{indented(violations)}\n), ERROR({text}), NULL)"
 
+    def move_table(self, old: str, new: str) -> list[str]:
+        """Return the statements that copy a table with its lengths and digits, which columns of a query do not have."""
+        return [f"CREATE TABLE {self.table(new)} COPY {self.table(old)}", self.drop_table(old)]
+
     def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
         column, type_ = self.identifier(name), self.type_of(after)
         return [f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DATA TYPE {type_}"]

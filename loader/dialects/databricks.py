@@ -21,6 +21,7 @@ class Databricks(Dialect):
     name, title, parser = "databricks", "Databricks", "databricks"
     source = "https://docs.databricks.com/sql/language-manual"
     atomic = "statement"
+    folds_case = True
     types = {
         data_types.STRING: "STRING",
         data_types.INTEGER: "INT",
@@ -109,8 +110,8 @@ class Databricks(Dialect):
         return f"{super().create_table(qualified_name, described)} USING delta{_properties(described)}"
 
     def rename_table(self, old: str, new: str) -> list[str]:
-        """Return one statement: both names are qualified."""
-        return [f"ALTER TABLE {self.table(old)} RENAME TO {self.table(new)}"] if old != new else []
+        """Return one statement: both names are qualified. None for a change of case, which a catalog does not keep."""
+        return [] if self._is_same(old, new) else [f"ALTER TABLE {self.table(old)} RENAME TO {self.table(new)}"]
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         return [self._property(table, *_MAPPED), *super().rename_column(table, old, new)]
@@ -144,6 +145,7 @@ class Databricks(Dialect):
         if all(parse(type_).length is None for _, type_ in columns):
             return [f"CREATE OR REPLACE TABLE {old} USING delta{_properties(columns)} AS\n{query}"]
         return [
+            self.drop_leftover(parked),
             self.create_table(parked, columns),
             self.insert(new, [name for name, _ in columns], query),
             self.same_count(table, parked),

@@ -5,6 +5,7 @@ of ``loader.domain.historization.hashing``: the product's hashes, byte for byte.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from typing import ClassVar
 
 from loader.dialects.refusals import NotRendered
@@ -21,8 +22,9 @@ class Dialect(TextValues):
 
     ``parser`` is the dialect's name in sqlglot. ``executed``: the tests run its statements on the engine. ``atomic``
     is the unit in which a load is written; with ``ddl_in_transaction``, changes of tables can be undone, too. With
-    ``pads_texts``, blanks at the end do not count when texts are compared. Without ``has_booleans``, a condition is no
-    value, and a column is no condition.
+    ``folds_case``, schemas and tables whose names differ in case are the same. With ``pads_texts``, blanks at the end
+    do not count when texts are compared. Without ``has_booleans``, a condition is no value, and a column is no
+    condition.
     """
 
     name: ClassVar[str]
@@ -31,6 +33,7 @@ class Dialect(TextValues):
     source: ClassVar[str] = ""
     atomic: ClassVar[str] = "transaction"
     ddl_in_transaction: ClassVar[bool] = False
+    folds_case: ClassVar[bool] = False
     pads_texts: ClassVar[bool] = False
     has_booleans: ClassVar[bool] = True
 
@@ -162,20 +165,22 @@ class Dialect(TextValues):
 
     def rename_table(self, old: str, new: str) -> list[str]:
         """Return the statements that rename a table; both names are ``schema.name``."""
-        old_schema, _, old_name = old.partition(".")
+        if old == new:
+            return []
         schema, _, name = new.partition(".")
-        statements = []
-        if old_name != name:
-            statements.append(f"ALTER TABLE {self.table(old)} RENAME TO {self.identifier(name)}")
-        if old_schema != schema:
-            statements += self.move_table(f"{old_schema}.{name}", schema)
-        return statements
+        if not self._is_same(schema, old.partition(".")[0]):
+            return self.move_table(old, new)
+        if name == old.partition(".")[2]:
+            return []
+        return [f"ALTER TABLE {self.table(old)} RENAME TO {self.identifier(name)}"]
 
-    def move_table(self, qualified_name: str, schema: str) -> list[str]:
+    def _is_same(self, name: str, other: str) -> bool:
+        """Return True if two names of a schema or table are the same in the database."""
+        return name == other or (self.folds_case and name.lower() == other.lower())
+
+    def move_table(self, old: str, new: str) -> list[str]:
         """Return the statements that move a table to another schema: a copy where there is none of its own."""
-        moved = f"{schema}.{qualified_name.partition('.')[2]}"
-        old = self.table(qualified_name)
-        return [f"CREATE TABLE {self.table(moved)} AS\nSELECT * FROM {old}", self.drop_table(qualified_name)]
+        return [f"CREATE TABLE {self.table(new)} AS\nSELECT * FROM {self.table(old)}", self.drop_table(old)]
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         return [f"ALTER TABLE {self.table(table)} RENAME COLUMN {self.identifier(old)} TO {self.identifier(new)}"]
@@ -189,6 +194,10 @@ class Dialect(TextValues):
 
     def drop_table(self, table: str) -> str:
         return f"DROP TABLE {self.table(table)}"
+
+    def drop_leftover(self, table: str) -> str:
+        """Return the statement that drops a temporary table of a change that failed."""
+        return f"DROP TABLE IF EXISTS {self.table(table)}"
 
     # --- type changes -----------------------------------------------------------------------------
 
@@ -274,6 +283,12 @@ class Dialect(TextValues):
         counts = [f"(SELECT COUNT(*) FROM {self.table(name)})" for name in (table, parked)]
         message = f"{table}: the new table has another number of rows"
         return self.refuse_if("REBUILD_DIFFERS", message, f"SELECT 1 WHERE {counts[0]} <> {counts[1]}")
+
+
+def temporary_name(kind: str, qualified_name: str) -> str:
+    """Return a table's qualified name for the time of a change. No dataset has a name that begins with a line."""
+    schema, _, _ = qualified_name.partition(".")
+    return f"{schema}.__{kind}_{sha256(qualified_name.encode()).hexdigest()[:24]}"
 
 
 def conditions(where: Iterable[str]) -> str:

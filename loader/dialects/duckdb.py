@@ -14,7 +14,7 @@ class DuckDb(Dialect):
 
     name, title, parser, executed = "duckdb", "DuckDB", "duckdb", True
     source = "tests/loader/dialects"
-    ddl_in_transaction = True
+    ddl_in_transaction = folds_case = True
     longest_name = 1000
     types = {
         data_types.STRING: "VARCHAR",

@@ -17,8 +17,8 @@ class Fabric(SqlServer):
     def limited_text(self, length: int) -> str:
         return super().limited_text(length).partition(" COLLATE ")[0]
 
-    def move_table(self, qualified_name: str, schema: str) -> list[str]:
-        return Dialect.move_table(self, qualified_name, schema)
+    def move_table(self, old: str, new: str) -> list[str]:
+        return Dialect.move_table(self, old, new)
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         """Raise NotRendered: ``sp_rename`` is documented for objects only; the caller rebuilds the table."""

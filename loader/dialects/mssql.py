@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from loader.dialects.dialect import Dialect, conditions, indented
+from loader.dialects.dialect import Dialect, conditions, indented, temporary_name
 from loader.dialects.refusals import NotRendered
 from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW
 from metadata.domain import types as data_types
@@ -242,16 +242,23 @@ class SqlServer(Dialect):
         return [f"{definition} NULL" for definition in super().definitions(columns)]
 
     def rename_table(self, old: str, new: str) -> list[str]:
-        old_schema, _, old_name = old.partition(".")
+        if old == new:
+            return []
         schema, _, name = new.partition(".")
         self.identifier(name)
-        rename = f"EXEC sp_rename {self._unicode(self.table(old))}, {self._unicode(name)}"
-        move = self.move_table(f"{old_schema}.{name}", schema) if old_schema != schema else []
-        return [*([rename] if old_name != name else []), *move]
+        if schema != old.partition(".")[0]:
+            return self.move_table(old, new)
+        return [f"EXEC sp_rename {self._unicode(self.table(old))}, {self._unicode(name)}"]
 
-    def move_table(self, qualified_name: str, schema: str) -> list[str]:
-        move = f"ALTER SCHEMA {self.identifier(schema)} TRANSFER {self.table(qualified_name)}"
-        return [f"EXEC sp_executesql {self._unicode(move)}"]
+    def move_table(self, old: str, new: str) -> list[str]:
+        """Return the statements that move a table; under another name, because both schemas may have one of either."""
+        schema, _, name = new.partition(".")
+        if name == old.partition(".")[2]:
+            move = f"ALTER SCHEMA {self.identifier(schema)} TRANSFER {self.table(old)}"
+            return [f"EXEC sp_executesql {self._unicode(move)}"]
+        between = temporary_name("moving", old)
+        moved = f"{schema}.{between.partition('.')[2]}"
+        return [*self.rename_table(old, between), *self.move_table(between, moved), *self.rename_table(moved, new)]
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         self.identifier(new)

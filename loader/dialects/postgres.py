@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import count
 
-from loader.dialects.dialect import Dialect, indented
+from loader.dialects.dialect import Dialect, indented, temporary_name
 from loader.dialects.refusals import NotRendered
 from loader.dialects.text_patterns import FLOAT, ODD_FLOAT
 from loader.dialects.text_values import either, when
@@ -124,10 +124,16 @@ class Postgres(Dialect):
         view = self.table(qualified_name)
         creation = f"VIEW {view} AS\n{query};"
         is_refused = f"EXCEPTION WHEN invalid_table_definition THEN DROP VIEW {view}"
-        return [_block(f"BEGIN\nCREATE OR REPLACE {creation}\n{is_refused};\nCREATE {creation}\nEND")]
+        return [_block(f"BEGIN\nCREATE OR REPLACE {creation} {is_refused}; CREATE {creation} END")]
 
-    def move_table(self, qualified_name: str, schema: str) -> list[str]:
-        return [f"ALTER TABLE {self.table(qualified_name)} SET SCHEMA {self.identifier(schema)}"]
+    def move_table(self, old: str, new: str) -> list[str]:
+        """Return the statements that move a table; under another name, because both schemas may have one of either."""
+        schema, _, name = new.partition(".")
+        if name == old.partition(".")[2]:
+            return [f"ALTER TABLE {self.table(old)} SET SCHEMA {self.identifier(schema)}"]
+        between = temporary_name("moving", old)
+        moved = f"{schema}.{between.partition('.')[2]}"
+        return [*self.rename_table(old, between), *self.move_table(between, moved), *self.rename_table(moved, new)]
 
     def widens_in_place(self, before: DataType, after: DataType) -> bool:
         return True

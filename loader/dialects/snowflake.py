@@ -124,6 +124,7 @@ class Snowflake(Dialect):
         """Return the statements; the swap of both tables is one step."""
         names = [name for name, _ in columns]
         return [
+            self.drop_leftover(parked),
             self.create_table(parked, columns),
             self.insert(self.table(parked), names, query),
             self.same_count(table, parked),

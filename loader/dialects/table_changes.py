@@ -3,16 +3,16 @@
 Steps are those that the product executes (``architecture.domain.steps``): they have the order, the temporary names of
 swaps, and the shape of the table before them. A change without a statement in the dialect rebuilds the table from its
 old rows, with casts that fail for a value that does not fit. A table that is only published or tied to stable keys
-needs no statement outside of Delta.
+needs no statement outside of Delta, and views are those of ``views.sql``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from architecture.domain.steps import step as ops
 from architecture.domain.steps.step import Step, becomes
 from architecture.domain.type_changes import classify_types
-from loader.dialects.dialect import IN_PLACE, NO_CHANGE, Dialect, lines
+from loader.dialects.dialect import IN_PLACE, NO_CHANGE, Dialect, lines, temporary_name
 from loader.dialects.hashing import digest
 from loader.dialects.refusals import NotRendered
 from metadata.domain import naming
@@ -29,8 +29,8 @@ from metadata.domain.types import (
     parse,
 )
 
-_WITHOUT_STATEMENT = (ops.PUBLISH_TABLE, ops.STAMP_KEYS, ops.DROP_FEATURES)
-_PARKED = "__new"
+_WITHOUT_STATEMENT = (ops.PUBLISH_TABLE, ops.PUBLISH_VIEW, ops.STAMP_KEYS, ops.DROP_FEATURES)
+_RETYPING = (ops.WIDEN_COLUMN, ops.REBUILD_TABLE, ops.RETYPE_COLUMN)
 # Narrower types whose lost digits show when a value is cast back.
 _CAST_BACK = {
     (BIGINT, INTEGER),
@@ -49,8 +49,32 @@ _CAST_BACK = {
 
 
 def statements_of(step: Step, dialect: Dialect) -> list[str]:
-    """Return the statements of a step; none if the dialect needs none. Raise NotRendered."""
-    if step.op in _WITHOUT_STATEMENT:
+    """Return the checks and statements of a step; none if the dialect needs none. Raise NotRendered."""
+    return [*checks_of(step, dialect), *changes_of(step, dialect)]
+
+
+def checks_of(step: Step, dialect: Dialect, table: str = "") -> list[str]:
+    """Return the statements that fail if values keep a step from being carried out. Raise NotRendered.
+
+    ``table`` is the table's name if it is not renamed yet.
+    """
+    if step.assumes is None:
+        return []
+    table = table or step.assumes.qualified_name
+    if step.op in _RETYPING:
+        pairs = _type_pairs(step)
+        checks = (fit_check(dialect, table, name, before, after) for name, before, after in pairs)
+        return [check for check in checks if check]
+    if step.op == ops.CHECK_NOT_NULL and step.column is not None:
+        column = dialect.identifier(step.column.name)
+        query = f"SELECT 1 FROM {dialect.table(table)} AS v WHERE v.{column} IS NULL"
+        return [dialect.refuse_if("NULL_VALUES", f"{table}: {step.column.name} has rows without a value", query)]
+    return []
+
+
+def changes_of(step: Step, dialect: Dialect) -> list[str]:
+    """Return the statements of a step without its checks. Raise NotRendered."""
+    if step.op in _WITHOUT_STATEMENT or step.op == ops.CHECK_NOT_NULL:
         return []
     table = step.assumes.qualified_name if step.assumes is not None else step.table.qualified_name
     match step.op:
@@ -65,20 +89,38 @@ def statements_of(step: Step, dialect: Dialect) -> list[str]:
             return [dialect.drop_table(table)]
         case ops.ADD_COLUMN if step.column is not None:
             return dialect.add_column(table, step.column.name, step.column.type)
-        case ops.RENAME_COLUMN:
-            return _or_rebuild(step, dialect, lambda: dialect.rename_column(table, step.from_name, step.to_name))
-        case ops.DROP_COLUMN if step.column is not None:
-            name = step.column.name
-            return _or_rebuild(step, dialect, lambda: dialect.drop_column(table, name))
+        case ops.RENAME_COLUMN | ops.DROP_COLUMN:
+            return rebuild(step, dialect) if rebuilds(step, dialect) else _renamed_or_dropped(step, dialect)
         case ops.WIDEN_COLUMN | ops.REBUILD_TABLE | ops.RETYPE_COLUMN:
             return _retyped(step, dialect)
         case ops.DROP_VIEWS:
             return _dropped_views(step.from_name, dialect)
-        case ops.CHECK_NOT_NULL if step.column is not None:
-            column = dialect.identifier(step.column.name)
-            query = f"SELECT 1 FROM {dialect.table(table)} AS v WHERE v.{column} IS NULL"
-            return [dialect.refuse_if("NULL_VALUES", f"{table}: {step.column.name} has rows without a value", query)]
     raise NotRendered(f"{step.describe()} has no statement in {dialect.title}", where=step.dataset)
+
+
+def rebuilds(step: Step, dialect: Dialect) -> bool:
+    """Return True if the step writes the table anew, because the dialect has no statement of its own."""
+    if step.op in (ops.RENAME_COLUMN, ops.DROP_COLUMN):
+        try:
+            _renamed_or_dropped(step, dialect)
+        except NotRendered:
+            return _names_are_fine(step, dialect)
+        return False
+    ways = (dialect.widening(before, after) for _, before, after in _type_pairs(step))
+    return step.op in _RETYPING and any(way not in (IN_PLACE, NO_CHANGE) for way in ways)
+
+
+def _renamed_or_dropped(step: Step, dialect: Dialect) -> list[str]:
+    assert step.assumes is not None
+    assert step.column is not None
+    table = step.assumes.qualified_name
+    if step.op == ops.RENAME_COLUMN:
+        return dialect.rename_column(table, step.from_name, step.to_name)
+    return dialect.drop_column(table, step.column.name)
+
+
+def _type_pairs(step: Step) -> list[tuple[str, DataType, DataType]]:
+    return [(item.name, parse(item.from_type), parse(item.to_type)) for item in step.retyped]
 
 
 def _dropped_views(history: str, dialect: Dialect) -> list[str]:
@@ -86,16 +128,6 @@ def _dropped_views(history: str, dialect: Dialect) -> list[str]:
     base = history.removesuffix(naming.HISTORY_SUFFIX)
     views = [naming.view_name(base, view) for view in naming.VIEW_SUFFIXES if view != AS_OF]
     return [f"DROP VIEW IF EXISTS {dialect.table(view)}" for view in views]
-
-
-def _or_rebuild(step: Step, dialect: Dialect, own: Callable[[], list[str]]) -> list[str]:
-    """Return the dialect's own statements, or a rebuild if it has none."""
-    try:
-        return own()
-    except NotRendered:
-        if _names_are_fine(step, dialect):
-            return rebuild(step, dialect)
-        raise
 
 
 def _names_are_fine(step: Step, dialect: Dialect) -> bool:
@@ -109,25 +141,20 @@ def _names_are_fine(step: Step, dialect: Dialect) -> bool:
 
 
 def _retyped(step: Step, dialect: Dialect) -> list[str]:
-    """Return checks of values, the type changes (ALTER or one rebuild), and keys that are computed anew."""
+    """Return the type changes (ALTER or one rebuild), and the statements that compute keys anew."""
     assert step.assumes is not None
-    table = step.assumes.qualified_name
     if step.rehashed and not dialect.ddl_in_transaction:
         message = f"{step.describe()}: keys are computed anew, and {dialect.title} changes no type in a transaction"
         raise NotRendered(message, where=step.dataset)
-    pairs = [(item, parse(item.from_type), parse(item.to_type)) for item in step.retyped]
-    checks = [check for item, before, after in pairs if (check := fit_check(dialect, table, item.name, before, after))]
-    ways = {item.name: dialect.widening(before, after) for item, before, after in pairs}
-    if all(way in (IN_PLACE, NO_CHANGE) for way in ways.values()):
-        altered = [
-            statement
-            for item, before, after in pairs
-            if ways[item.name] == IN_PLACE
-            for statement in dialect.alter_type(table, item.name, before, after)
-        ]
-    else:
-        altered = rebuild(step, dialect)
-    return [*checks, *altered, *_rehashed(step, dialect)]
+    if rebuilds(step, dialect):
+        return [*rebuild(step, dialect), *_rehashed(step, dialect)]
+    altered = [
+        statement
+        for name, before, after in _type_pairs(step)
+        if dialect.widening(before, after) == IN_PLACE
+        for statement in dialect.alter_type(step.assumes.qualified_name, name, before, after)
+    ]
+    return [*altered, *_rehashed(step, dialect)]
 
 
 def fit_check(dialect: Dialect, table: str, name: str, before: DataType, after: DataType) -> str:
@@ -173,7 +200,7 @@ def rebuild(step: Step, dialect: Dialect) -> list[str]:
     before, after = step.assumes, becomes(step)
     assert before is not None
     assert after is not None
-    table, schema = before.qualified_name, before.qualified_name.partition(".")[0]
+    table = before.qualified_name
     changes = {item.name: item for item in step.retyped}
     dropped = step.column.name if step.op == ops.DROP_COLUMN and step.column else None
     selected, columns = [], []
@@ -187,26 +214,55 @@ def rebuild(step: Step, dialect: Dialect) -> list[str]:
             value = dialect.cast(value, parse(change.from_type), parse(change.to_type))
         selected.append(f"{value} AS {dialect.identifier(name)}")
         columns.append((name, type_))
-    parked = f"{schema}.{before.qualified_name.partition('.')[2]}{_PARKED}"
     query = f"SELECT\n  {lines(selected)}\nFROM {dialect.table(table)} AS v"
-    return dialect.replace_table(table, columns, query, parked)
+    return dialect.replace_table(table, columns, query, temporary_name("new", table))
 
 
 @dataclass(frozen=True)
 class StepStatements:
-    """Statements of one step, or the reason why it has none."""
+    """Statements of one step, or the reason why it has none.
+
+    ``checks`` are those that run before anything is changed. ``columns`` are the names, in lower case, of the columns
+    that the statements mention; None if they mention all, or the table itself.
+    """
 
     step: Step
     statements: tuple[str, ...]
     refusal: NotRendered | None = None
+    checks: tuple[str, ...] = ()
+    columns: frozenset[str] | None = None
 
 
 def render_steps(steps: Iterable[Step], dialect: Dialect) -> list[StepStatements]:
-    """Return the statements of each step, in order."""
+    """Return the statements of each step, in order.
+
+    Where changes of tables are not undone, the checks of all steps are apart, so that none fails after a change.
+    """
     rendered = []
+    names: dict[str, str] = {}
     for step in steps:
+        if step.assumes is not None:
+            names.setdefault(step.table.key, step.assumes.qualified_name)
         try:
-            rendered.append(StepStatements(step, tuple(statements_of(step, dialect))))
+            checks = checks_of(step, dialect, "" if dialect.ddl_in_transaction else names.get(step.table.key, ""))
+            changes = changes_of(step, dialect)
         except NotRendered as problem:
             rendered.append(StepStatements(step, (), problem))
+            continue
+        columns = _mentioned(step, dialect)
+        if dialect.ddl_in_transaction:
+            rendered.append(StepStatements(step, (*checks, *changes), columns=columns))
+        else:
+            rendered.append(StepStatements(step, tuple(changes), checks=tuple(checks), columns=columns))
     return rendered
+
+
+def _mentioned(step: Step, dialect: Dialect) -> frozenset[str] | None:
+    if step.op not in (ops.ADD_COLUMN, ops.RENAME_COLUMN, ops.DROP_COLUMN, ops.CHECK_NOT_NULL, *_RETYPING):
+        return None
+    if rebuilds(step, dialect):
+        return None
+    names = [step.from_name, step.to_name, *(item.name for item in step.retyped)]
+    names += [step.column.name] if step.column is not None else []
+    names += [name for item in step.rehashed for name in (item.name, *(part for _, part in item.parts))]
+    return frozenset(name.lower() for name in names if name)

@@ -27,7 +27,7 @@ _OF_READING = frozenset({"source_file", "source_row", "load_day"})
 
 @dataclass(frozen=True)
 class Unrendered:
-    """Dataset, or object over one, without statements, with the reason."""
+    """Dataset, object over one, or change of one without statements, with the reason."""
 
     dataset: str
     code: str
@@ -90,18 +90,30 @@ def render_warehouse(warehouse: Warehouse, dialect: Dialect) -> dict[str, str]:
         files[CHANGES] = as_file(warehouse.changes)
     written = {"create_table": tables, "create_view": views, "load": rendered.loads}
     operations = [operation for operation, statements in written.items() if statements]
-    operations += [operation.op for operation, texts in warehouse.changes or () if texts]
+    changes, refused = _rendered_changes(warehouse.changes or ())
+    operations += changes
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "dialect": dialect.name,
         "state": warehouse.state,
         "hash_version": HASH_VERSION,
         "loads": [_load_entry(name, load) for name, load in rendered.loads.items()],
-        "not_rendered": [vars(item) for item in rendered.not_rendered],
+        "not_rendered": [vars(item) for item in (*rendered.not_rendered, *refused)],
         "rules": [_rule(name, dialect) for name in dict.fromkeys(operations)],
         "files": {path: sha256(text.encode()).hexdigest() for path, text in sorted(files.items())},
     }
     return files | {MANIFEST: json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"}
+
+
+def _rendered_changes(changes: Iterable[tuple[Operation, Sequence[str]]]) -> tuple[list[str], list[Unrendered]]:
+    """Return the kinds of a report's operations with statements, and the operations with a part that has none."""
+    kinds, refused, beginning = [], [], f"-- {NOT_RENDERED}: "
+    for operation, texts in changes:
+        if any(not line.startswith("--") for text in texts for line in text.splitlines()):
+            kinds.append(operation.op)
+        reasons = (text.removeprefix(beginning) for text in texts if text.startswith(beginning))
+        refused += [Unrendered(operation.dataset, NOT_RENDERED, reason) for reason in reasons]
+    return kinds, refused
 
 
 def differences(expected: Mapping[str, str], present: Mapping[str, str]) -> list[str]:

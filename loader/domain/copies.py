@@ -58,6 +58,22 @@ def beside(target: CopyTarget) -> str:
     return f"{target.table.partition('.')[0]}.{BESIDE}{UUID(target.key).hex}"
 
 
+def rename_table(former: str, target: CopyTarget) -> list[str]:
+    """Return the statements of PostgreSQL that give a target's former table its present name.
+
+    A table that gets another schema and name has a third name between, because both schemas may have one of either.
+    """
+    (old_schema, _, old_name), (schema, _, name) = former.partition("."), target.table.partition(".")
+    between = f"{BESIDE}{UUID(target.key).hex}_moving"
+    if old_schema == schema:
+        return [f"ALTER TABLE {qualified(former)} RENAME TO {quote_standard_identifier(name)}"]
+    moved = old_name if old_name == name else between
+    rename = f"ALTER TABLE {qualified(former)} RENAME TO {quote_standard_identifier(between)}"
+    move = f"ALTER TABLE {qualified(f'{old_schema}.{moved}')} SET SCHEMA {quote_standard_identifier(schema)}"
+    final = f"ALTER TABLE {qualified(f'{schema}.{between}')} RENAME TO {quote_standard_identifier(name)}"
+    return [move] if moved == old_name else [rename, move, final]
+
+
 def create_register(name: str) -> str:
     columns = ", ".join(f"{column} {type_}" for column, type_ in REGISTER_COLUMNS)
     return f"CREATE TABLE IF NOT EXISTS {name} ({columns})"

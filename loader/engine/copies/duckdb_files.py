@@ -108,9 +108,9 @@ class DuckDbCopy:
             new.execute("BEGIN")
             new.execute(f"CREATE SCHEMA IF NOT EXISTS {quote_standard_identifier(schema)}")
             new.execute(rules.create_register(register))
-            for former in {target.former_table or target.table, target.table}:
-                new.execute(f"DROP TABLE IF EXISTS {qualified(former)}")
-                new.execute(f"DELETE FROM {register} WHERE {_SAME_TABLE_NAME}", [former])
+            for table in {self._former_table(new), target.table}:
+                new.execute(f"DROP TABLE IF EXISTS {qualified(table)}")
+                new.execute(f"DELETE FROM {register} WHERE {_SAME_TABLE_NAME}", [table])
             new.execute(rules.create_table(qualified(target.table), columns))
             names = rules.names(column.name for column in columns)
             new.execute(
@@ -129,6 +129,14 @@ class DuckDbCopy:
             )
             new.execute("COMMIT")
             return content
+
+    def _former_table(self, connection: Any) -> str:
+        """Return the table of the copy's former name if the copy made it, else the present one."""
+        former = self.target.former_table or self.target.table
+        fields = connection.execute(_REGISTERED, [former]).fetchone()
+        row = Registered(*fields) if fields is not None else None
+        is_own = row is not None and row.environment == self.target.environment and row.dataset in self.target.owners
+        return former if is_own and _kind(connection, former) in ("", "BASE TABLE") else self.target.table
 
     def _refuse_inside_of_table(self) -> None:
         folders = map(str, self.file.parents)

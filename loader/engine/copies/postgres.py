@@ -288,12 +288,8 @@ class PostgresCopy:
             self.connection.execute(f"DROP TABLE {qualified(former)}")
             self.connection.run(f"DELETE FROM {self.register} WHERE table_name = ?", former)
             return
-        (old_schema, old_name), (schema, name) = _parts(former), _parts(table)
-        if old_name != name:
-            self.connection.execute(f"ALTER TABLE {qualified(former)} RENAME TO {quote_standard_identifier(name)}")
-        if old_schema != schema:
-            moved = qualified(f"{old_schema}.{name}")
-            self.connection.execute(f"ALTER TABLE {moved} SET SCHEMA {quote_standard_identifier(schema)}")
+        for statement in rules.rename_table(former, self.target):
+            self.connection.execute(statement)
         self.connection.run(f"UPDATE {self.register} SET table_name = ? WHERE table_name = ?", table, former)
 
     def _by_changes(self, row: Registered, run_id: str) -> CopyResult | None:

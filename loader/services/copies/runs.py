@@ -98,6 +98,7 @@ def _target(
     if known is not None and known.dataset_name:
         owners.add(known.dataset_name)
     of_database = system.kind == JDBC
+    made = known if known is not None and known.system == system.short_name else None
     return CopyTarget(
         key,
         system.short_name,
@@ -110,9 +111,15 @@ def _target(
         environment=run.environment.name,
         database=DatabaseSpec(database_place(system), system.secret) if of_database else None,
         location="" if of_database else _location(system),
-        former_table=known.table if known is not None else "",
-        former_shape=known.shape if known is not None else "",
+        former_table=made.table if made is not None and not _is_given_away(made) else "",
+        former_shape=made.shape if made is not None else "",
     )
+
+
+def _is_given_away(made: CopyState) -> bool:
+    """Return True if another copy was made under the name that a copy had before."""
+    others = CopyState.objects.filter(environment=made.environment, system=made.system, table__iexact=made.table)
+    return others.exclude(pk=made.pk).filter(copied_at__gt=made.copied_at).exists() if made.copied_at else False
 
 
 def _location(system: System) -> str:
@@ -167,7 +174,15 @@ def store_refusals(run: LoadRun, refused: Mapping[str, Refusal]) -> None:
             "dataset_key": copy.dataset.key,
             "system": copy.system.short_name,
         }
+        _forget_former_system(run, str(copy.key), copy.system.short_name)
         CopyState.objects.update_or_create(environment=run.environment, copy_key=copy.key, defaults=fields)
+
+
+def _forget_former_system(run: LoadRun, key: str, system: str) -> None:
+    """Forget the table that a copy has in another system than its present one."""
+    states = CopyState.objects.filter(environment=run.environment, copy_key=key).exclude(system=system)
+    unknown = {"table": "", "dataset_name": "", "shape": "", "checksum": "", "mode": ""}
+    states.update(**unknown, version=None, row_count=None, copied_at=None)
 
 
 def _store(
@@ -189,6 +204,7 @@ def _store(
         fields |= {"table": target.table, "dataset_name": manifest.name, "shape": target.shape}
     if result["status"] == "copied":
         fields |= {"copied_at": now, "mode": result["mode"]}
+    _forget_former_system(run, target.key, target.system)
     CopyState.objects.update_or_create(environment=run.environment, copy_key=target.key, defaults=fields)
 
 

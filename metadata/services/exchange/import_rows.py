@@ -1,6 +1,6 @@
 """Import of rows, quality checks, exposures and copies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
@@ -23,7 +23,7 @@ from metadata.services.exchange.faults import SYSTEM, TARGET, Faults, readable
 from metadata.services.exposures import EXPOSURE_FIELDS, check_exposure
 from metadata.services.quality import check_quality_check
 from metadata.services.rows.quoted_names import quoted_name_finding, refuse_quoted_name
-from metadata.services.rows.row_changes import store
+from metadata.services.rows.row_changes import put_aside, store
 from metadata.services.rows.row_names import free_key
 
 Part = TypeVar("Part", QualityCheck, Exposure)
@@ -173,6 +173,15 @@ def import_copy(report: Report, record: Record, dataset: TargetDataset, faults: 
         row = DatasetCopy(dataset=dataset, key=key or derived)
     refuse_other_key(row, record)
     report.note(upsert(row, record.picked(*COPY_FIELDS) | {"system": system}, check_copy), "copy", str(row))
+
+
+def put_copies_aside(records: Iterable[Record]) -> None:
+    """Write temporary tables to copies that get another table or system, so that other copies can take theirs."""
+    described = {item["key"]: item for item in records if item["key"]}
+    for row in DatasetCopy.objects.filter(key__in=list(described)).select_related("system"):
+        item = described[row.key]
+        if (row.table, row.system.short_name) != (item["table"], item["to"]):
+            put_aside(row, table=f"moving.moving_{row.key.hex}")
 
 
 def _part_of(

@@ -44,6 +44,7 @@ from metadata.services.exchange.import_rows import (
     import_exposure,
     key_place,
     match,
+    put_copies_aside,
     refuse_other_key,
     upsert,
 )
@@ -184,6 +185,7 @@ class Importer:
         moving = [row for record, row in pairs if row.pk and row.name != record["name"]]
         moving += [row.history for row in moving if hasattr(row, "history")]
         clear_the_way([(row, None, None) for row in moving])
+        put_copies_aside(item for record, _ in pairs for item in readable(record["copies"]))
         stored: list[tuple[Record, TargetDataset]] = []
         for record, row in pairs:
             with self._collected_target(record):

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from architecture.domain.states.state_files import ArchitectureState, dump_state
 from tests.architecture.commands.test_plan import DROPPED, RENAMED, files, run
+from tests.architecture.states import column, dataset, state
 
 __all__ = ["files"]
 
@@ -30,6 +32,40 @@ def test_blocked_operation_has_no_statement(files, capsys):
     assert run(*files(DROPPED), "--format", "json", "--dialect", "duckdb") == 0
     (operation,) = json.loads(capsys.readouterr().out)["operations"]
     assert (operation["decision"], operation["statements"]) == ("blocked", [])
+
+
+def with_key(type_: str, *, historize: bool = False, role: str = "business_key") -> ArchitectureState:
+    columns = column("k1", "id", type_, role=role, nullable=role != "business_key"), column("k2", "v")
+    return state(dataset("d1", "", *columns, historize=historize))
+
+
+def statements_of(files, capsys, before: ArchitectureState, after: ArchitectureState, dialect: str) -> list[list[str]]:
+    arguments = files(after)
+    Path(arguments[1]).write_text(dump_state(before), encoding="utf-8")
+    assert run(*arguments, "--format", "json", "--dialect", dialect) == 0
+    return [operation["statements"] for operation in json.loads(capsys.readouterr().out)["operations"]]
+
+
+@pytest.mark.parametrize("dialect", ["databricks", "duckdb"])
+@pytest.mark.parametrize("type_", ["uuid", "time", "json"])
+def test_key_hashed_by_value_that_becomes_text_is_not_rendered(files, capsys, type_, dialect):
+    before, after = (with_key(each, historize=True) for each in (type_, "string"))
+    reason = f"id {type_} → string: rendered loads do not find the stored keys of a {type_}"
+    assert statements_of(files, capsys, before, after, dialect) == [
+        [f"-- NOT_RENDERED: widen_column rawcore.{table}: {reason}"] for table in ("rc_d1", "rc_d1_hist")
+    ]
+
+
+def test_attribute_hashed_by_value_that_becomes_text_needs_no_statement(files, capsys):
+    before, after = (with_key(each, role="attribute") for each in ("uuid", "string"))
+    assert statements_of(files, capsys, before, after, "duckdb") == [[]]
+
+
+def test_key_that_a_rebuild_hashes_anew_is_rendered(files, capsys):
+    before, after = with_key("uuid"), with_key("string(36)")
+    ((*_, hashed),) = statements_of(files, capsys, before, after, "duckdb")
+    assert hashed.startswith('UPDATE "rawcore"."rc_d1"\nSET\n  "rc_d1_key" = sha256(')
+    assert "lower(" not in hashed
 
 
 def test_dialect_needs_both_state_files_or_none(files, capsys):

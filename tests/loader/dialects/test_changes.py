@@ -7,13 +7,14 @@ import pytest
 import sqlglot
 
 from architecture.domain.steps.report_steps import plan_steps
-from architecture.domain.steps.step import ADD_COLUMN, REBUILD_TABLE, RETYPE_COLUMN, Retyped, Step, TableShape
+from architecture.domain.steps.step import ADD_COLUMN, REBUILD_TABLE, RETYPE_COLUMN, Rehashed, Retyped, Step, TableShape
 from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
 from loader.dialects.catalog import DIALECTS
 from loader.dialects.dialect import IN_PLACE, REBUILD
 from loader.dialects.refusals import NotRendered
 from loader.dialects.report_statements import statements_by_operation
 from loader.dialects.table_changes import render_steps, statements_of
+from loader.domain.historization.hashing import digest
 from loader.services.sql_replay import Connection, DuckDbConnection
 from metadata.domain.types import parse
 from tests.architecture.domain.planning.test_cases import CASES
@@ -116,6 +117,34 @@ def test_executed_changes_give_the_planned_shape_and_keep_rows(engine, case):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", CASES)
+def test_statements_of_operations_run_one_operation_after_the_other(engine, case):
+    start, steps = plan_case(case)
+    dialect = DIALECTS[engine]
+    by_operation = statements_by_operation(steps, engine)
+    connection = DuckDbConnection() if engine == "duckdb" else connection_to(engine)
+    connection.run("BEGIN")
+    try:
+        fill_tables(connection, engine, start)
+        refused = {step.table.key for step in steps if "NOT_RENDERED" in "".join(by_operation[step.operation])}
+        for operation in sorted(by_operation):
+            for statement in by_operation[operation]:
+                if not is_comment(statement):
+                    connection.run(statement)
+        for key, table in run(steps, start).tables.items():
+            if key not in refused and not table.dropped:
+                shape = shape_of(connection, engine, table.qualified_name)
+                assert sorted(shape) == sorted(column.name for column in table.columns)
+                assert all(dialect.holds(shape[column.name], parse(column.type)) for column in table.columns)
+    finally:
+        connection.run("ROLLBACK")
+
+
+def is_comment(statement: str) -> bool:
+    return all(line.startswith("--") for line in statement.splitlines())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_value_that_does_not_fit_stops_the_change(engine):
     shape = TableShape("fits.t", (ObservedColumn("d", "decimal(10,2)"), ObservedColumn("s", "string")))
     spec = TableSpec("k", "fits", "t", "rawcore", ())
@@ -182,11 +211,73 @@ def test_values_that_become_text_have_the_texts_of_the_product(engine, type_, va
     connection.run("DROP TABLE texts.t")
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("type_", "to_type", "value", "text"),
+    [
+        ("date", "string", "2024-01-02", "2024-01-02"),
+        ("decimal(10,2)", "string", "1.10", "1.10"),
+        ("string", "string(36)", "6BA7B810-9DAD-11D1-80B4-00C04FD430C8", "6BA7B810-9DAD-11D1-80B4-00C04FD430C8"),
+        ("string", "string(5)", "08:30", "08:30"),
+    ],
+)
+def test_keys_of_values_that_become_text_are_those_of_the_product(engine, type_, to_type, value, text):
+    connection, dialect = connection_to(engine), DIALECTS[engine]
+    columns = [("v", type_), ("t_key", "string")]
+    shape = TableShape("hashed.t", tuple(ObservedColumn(*column) for column in columns))
+    step = Step(REBUILD_TABLE, TableSpec("k", "hashed", "t", "rawcore", ()), assumes=shape)
+    step = replace(step, retyped=(Retyped("v", type_, to_type),), rehashed=(Rehashed("t_key", (("c~1", "v"),)),))
+    connection.run("BEGIN")
+    try:
+        run_all(connection, [dialect.create_schema("hashed"), dialect.create_table("hashed.t", columns)])
+        connection.insert("hashed.t", ["v", "t_key"], [[value, "former"]])
+        run_all(connection, statements_of(step, dialect))
+        assert connection.rows("SELECT v, t_key FROM hashed.t") == [(text, digest([("c~1", text)]))]
+    finally:
+        connection.run("ROLLBACK")
+
+
 def test_text_of_limited_length_is_kept_where_a_cast_has_none():
     columns = [("a", "string(20)"), ("b", "date")]
     statements = DIALECTS["databricks"].replace_table("s.t", columns, "SELECT 1", "s.t__new")
-    assert statements[0] == "CREATE TABLE `s`.`t__new` (\n  `a` VARCHAR(20),\n  `b` DATE\n) USING delta"
+    assert statements[:2] == [
+        "DROP TABLE IF EXISTS `s`.`t__new`",
+        "CREATE TABLE `s`.`t__new` (\n  `a` VARCHAR(20),\n  `b` DATE\n) USING delta",
+    ]
     assert statements[-2:] == ["CREATE OR REPLACE TABLE `s`.`t` CLONE `s`.`t__new`", "DROP TABLE `s`.`t__new`"]
+
+
+@pytest.mark.parametrize(("name", "swap"), [("databricks", "CLONE"), ("snowflake", "SWAP WITH")])
+def test_check_of_a_rebuild_comes_before_the_table_is_replaced(name, swap):
+    shape = TableShape("s.t", (ObservedColumn("a", "integer"), ObservedColumn("b", "string(9)")))
+    step = Step(REBUILD_TABLE, TableSpec("k", "s", "t", "rawcore", ()), assumes=shape)
+    statements = statements_of(replace(step, retyped=(Retyped("a", "integer", "string"),)), DIALECTS[name])
+    (check,) = (place for place, text in enumerate(statements) if "REBUILD_DIFFERS" in text)
+    own = DIALECTS[name].table("s.t")
+    changes = [text for text in statements[: check + 1] if not text.startswith("INSERT")]
+    assert not any(f"TABLE {own}" in text for text in changes)
+    assert swap in statements[check + 1]
+
+
+def test_table_of_a_long_name_is_rebuilt():
+    name = f"s.{'t' * 128}"
+    step = Step(REBUILD_TABLE, TableSpec("k", "s", "t", "rawcore", ()), retyped=(Retyped("a", "date", "timestamp"),))
+    shape = TableShape(name, (ObservedColumn("a", "date"),))
+    assert statements_of(replace(step, assumes=shape), DIALECTS["mssql"])
+
+
+def test_change_of_case_is_no_statement_where_the_catalog_folds_case():
+    assert DIALECTS["databricks"].rename_table("s.t", "s.T") == []
+    assert DIALECTS["duckdb"].rename_table("s.t", "S.t") == []
+    assert DIALECTS["postgres"].rename_table("s.t", "S.t") == ['ALTER TABLE "s"."t" SET SCHEMA "S"']
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_move_to_another_schema_and_name_uses_no_name_of_either(name):
+    for statement in DIALECTS[name].rename_table("a.x", "b.y"):
+        sqlglot.parse(statement, read=DIALECTS[name].parser)
+        for taken in ("a.y", "b.x"):
+            assert DIALECTS[name].table(taken) not in statement
 
 
 def test_operation_with_a_step_that_is_not_rendered_has_no_statements():

@@ -1,5 +1,6 @@
 """Tests of copies of datasets in the metadata: refusals, files and change log, and the report of sensitive columns."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,57 @@ def test_file_that_renames_a_dataset_to_the_table_of_another_copy_is_refused(mar
     file = tmp_path / "targets" / mart.schema.name / f"{mart.name}.yaml"
     file.write_text(file.read_text().replace(f"name: {mart.name}\n", "name: taken\n"))
     assert refused(import_metadata, path=tmp_path, check=True).code == "name_taken"
+
+
+def change_file(folder: Path, dataset: TargetDataset, *changes: tuple[str, str]) -> None:
+    file = folder / "targets" / dataset.schema.name / f"{dataset.name}.yaml"
+    text = file.read_text()
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after)
+    file.write_text(text)
+
+
+@pytest.mark.parametrize("name", ["a_first", "z_last"])
+def test_file_gives_a_renamed_dataset_the_table_that_another_copy_leaves(mart, bi, tmp_path: Path, name: str):
+    other = create_target_dataset(schema=mart.schema, name=name)
+    renamed, moved = create_copy(dataset=mart, to=bi), create_copy(dataset=other, to=bi, table=f"{mart.schema}.taken")
+    export_metadata(tmp_path)
+    change_file(tmp_path, mart, (f"name: {mart.name}\n", "name: taken\n"))
+    change_file(tmp_path, other, (f"table: {mart.schema}.taken", "table: bi.other"))
+    assert import_metadata(tmp_path, check=True).count("updated") == 2
+    import_metadata(tmp_path)
+    for copy in (renamed, moved):
+        copy.refresh_from_db()
+    assert (renamed.table_name, moved.table_name) == (f"{mart.schema}.taken", "bi.other")
+    entry = ChangeLogEntry.objects.filter(subject_kind="copy").order_by("-pk").first()
+    assert json.loads(entry.changes)["table"] == {"before": f"{mart.schema}.taken", "after": "bi.other"}
+
+
+def test_copies_swap_their_tables_by_files(mart, bi, tmp_path: Path):
+    other = create_target_dataset(schema=mart.schema, name="other")
+    first, second = create_copy(dataset=mart, to=bi, table="bi.x"), create_copy(dataset=other, to=bi, table="bi.y")
+    export_metadata(tmp_path)
+    change_file(tmp_path, mart, ("table: bi.x", "table: bi.y"))
+    change_file(tmp_path, other, ("table: bi.y", "table: bi.x"))
+    import_metadata(tmp_path)
+    for copy in (first, second):
+        copy.refresh_from_db()
+    assert (first.table_name, second.table_name) == ("bi.y", "bi.x")
+
+
+def test_file_moves_a_copy_to_another_system_whose_table_another_dataset_gets(mart, bi, tmp_path: Path):
+    lake = create_system(name="Lake", short_name="lake", kind="duckdb", location="{{ data_dir }}/copies/lake.duckdb")
+    other = create_target_dataset(schema=mart.schema, name="other")
+    copy, moved = create_copy(dataset=mart, to=bi), create_copy(dataset=other, to=bi, table=f"{mart.schema}.taken")
+    export_metadata(tmp_path)
+    change_file(tmp_path, mart, (f"name: {mart.name}\n", "name: taken\n"))
+    change_file(tmp_path, other, ("to: bi", "to: lake"))
+    import_metadata(tmp_path)
+    for row in (copy, moved):
+        row.refresh_from_db()
+    assert (copy.system, copy.table_name) == (bi, f"{mart.schema}.taken")
+    assert (moved.system, moved.table_name) == (lake, f"{mart.schema}.taken")
 
 
 def test_change_of_a_dataset_without_a_new_name_asks_no_copies(mart, bi):

@@ -94,3 +94,27 @@ def test_copy_whose_name_changes_in_case_only_has_one_table_and_row(tmp_path):
         tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'mart'"
         assert connection.execute(tables).fetchall() == [("Item",)]
         assert connection.execute("SELECT table_name FROM elevata_copies").fetchall() == [("mart.Item",)]
+
+
+def test_table_of_the_former_name_that_is_no_copy_of_the_dataset_stays(tmp_path):
+    file = tmp_path / "bi.duckdb"
+    write_copy(tmp_path, copy_of(file, "mart.first"))
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE mart.mine AS SELECT 7 AS x")
+        connection.execute("CREATE TABLE mart.other AS SELECT 8 AS x")
+        facts = "version, run_id, row_count, checksum, copied_at FROM elevata_copies"
+        other = f"SELECT 'mart.other', environment, 'rawcore.rc_t_other', {facts}"
+        connection.execute(f"INSERT INTO elevata_copies {other}")
+    for former in ("mart.mine", "mart.other"):
+        write_copy(tmp_path, copy_of(file, "mart.second", former=former))
+    with duckdb.connect(str(file)) as connection:
+        assert connection.execute("SELECT x FROM mart.mine UNION ALL SELECT x FROM mart.other").fetchall() == [
+            (7,),
+            (8,),
+        ]
+        names = connection.execute("SELECT table_name FROM elevata_copies ORDER BY 1").fetchall()
+        assert names == [("mart.first",), ("mart.other",), ("mart.second",)]
+    write_copy(tmp_path, copy_of(file, "mart.third", former="mart.first"))
+    with duckdb.connect(str(file)) as connection:
+        names = connection.execute("SELECT table_name FROM elevata_copies ORDER BY 1").fetchall()
+        assert names == [("mart.other",), ("mart.second",), ("mart.third",)]

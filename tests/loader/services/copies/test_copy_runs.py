@@ -3,6 +3,7 @@
 import io
 import json
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from django.core.management import call_command
@@ -164,6 +165,42 @@ def test_sensitive_columns_are_not_sent_to_a_target_that_no_report_executed(bi, 
     perform_copy(runner)
     assert "name" not in sent_columns(script)
     assert state().findings[0].startswith("COPY_SENSITIVE: name")
+
+
+def sent_target(script) -> dict:
+    return script.seen("copy")[-1]["body"]["targets"][0]
+
+
+def test_moved_copy_names_its_former_table(bi, runner, script):
+    copy = create_copy(dataset=airport(), to=bi)
+    perform_copy(runner)
+    update_copy(copy=copy, expected_version=copy.version, table="mart.airport")
+    perform_copy(runner)
+    assert sent_target(script)["former_table"] == AIRPORT
+
+
+def test_former_table_that_another_copy_got_meanwhile_is_not_its_own_any_more(bi, runner, script):
+    copy = create_copy(dataset=airport(), to=bi)
+    perform_copy(runner)
+    update_copy(copy=copy, expected_version=copy.version, table="mart.airport")
+    made = state()
+    another = {"copy_key": uuid4(), "dataset_key": uuid4(), "dataset_name": "rawcore.rc_renamed"}
+    later = {"copied_at": timezone.now(), "tried_at": timezone.now(), "status": "copied"}
+    CopyState.objects.create(environment=made.environment, system="bi", table=AIRPORT.upper(), **another, **later)
+    perform_copy(runner)
+    assert sent_target(script)["former_table"] == ""
+
+
+def test_copy_in_another_system_has_no_former_table_there(bi, lake, runner, script):
+    copy = create_copy(dataset=airport(), to=bi)
+    perform_copy(runner)
+    DatasetCopy.objects.filter(pk=copy.pk).update(system=lake, table="mart.airport")
+    script.add(fail={"mart.airport": BROKEN, AIRPORT: BROKEN})
+    for _ in range(2):
+        perform_copy(runner)
+        sent = sent_target(script)
+        assert (sent["former_table"], sent["former_shape"]) == ("", "")
+    assert (state().system, state().table, state().version, state().copied_at) == ("lake", "", None, None)
 
 
 def sent_columns(script) -> list[str]:
