@@ -9,6 +9,7 @@ from loader.contract.manifest.publication import PublishedName, PublishManifest
 from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import catalog_of
 from loader.domain.catalogs.publication import mark_of, names_of, narrowed
+from loader.engine.catalogs.external import EmbeddedCatalog
 from loader.engine.catalogs.publication import publish_names
 from metadata.domain.state import ColumnState, DatasetState
 from tests.loader.harness import Dataset, stable
@@ -109,6 +110,39 @@ def test_a_foreign_table_keeps_its_name_and_no_view_reads_it(loaded: Dataset, tm
     problems = publish(loaded, "spark:spark_catalog", wanted)
     assert problems == {raw: "foreign", f"taken_{STAGE}": "failed"}
     assert [row.text for row in loaded.spark.table(raw).collect()] == ["not ours"]
+
+
+def test_entries_of_others_that_cannot_be_read_are_foreign_and_others_are_published(loaded: Dataset, tmp_path):
+    wanted, raw = names(loaded, "broken_"), "broken_raw.raw_t_published"
+    loaded.spark.sql("CREATE SCHEMA broken_raw")
+    loaded.spark.sql(f"CREATE TABLE {raw} USING delta LOCATION '{tmp_path}/broken' AS SELECT 1 AS a")
+    loaded.spark.sql("CREATE FUNCTION broken_raw.of_others AS 'com.example.Missing' USING JAR 'file:///missing.jar'")
+    for log in (tmp_path / "broken" / "_delta_log").glob("*0.json"):
+        log.write_text("broken")
+    problems = publish(loaded, "spark:spark_catalog", wanted)
+    assert problems == {raw: "foreign", f"broken_{STAGE}": "failed"}
+
+
+@pytest.mark.parametrize("address", OWN)
+def test_view_that_was_altered_in_the_catalog_is_outdated_and_published_again(loaded: Dataset, address: str):
+    prefix = f"altered_{address.partition(':')[0]}_"
+    wanted = names(loaded, prefix)
+    assert publish(loaded, address, wanted) == {}
+    # The properties with mark and digest stay.
+    loaded.spark.sql(f"ALTER VIEW {prefix}{STAGE} AS SELECT 'of others' AS text")
+    assert publish(loaded, address, wanted, check=True) == {f"{prefix}{STAGE}": "outdated"}
+    assert publish(loaded, address, wanted) == {}
+    assert count(loaded, f"{prefix}{STAGE}") == 2
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [("gs://bucket/a", "gs://bucket/a"), ("hdfs://missing/a", "hdfs://missing/a"), ("/w/a", "file:/w/a")],
+)
+def test_location_on_another_file_system_is_not_opened(loaded: Dataset, location: str, expected: str):
+    manifest = PublishManifest((), (), mark_of(loaded.warehouse), "embedded")
+    catalog = EmbeddedCatalog(loaded.spark, loaded.warehouse, manifest)
+    assert catalog.located(location) == expected
 
 
 def test_published_table_replaces_a_view_of_its_name_in_the_embedded_catalog(loaded: Dataset):
