@@ -75,7 +75,7 @@ class _ExternalCatalog(Catalog):
         return Held(f"{schema}.{name}", FUNCTION, mark=mark, digest=digest)
 
     def drop(self, name: str, kind: str) -> None:
-        schema, _, own = name.partition(".")
+        schema, own = _parts(name)
         if kind == FUNCTION:
             self.names.dropFunction(schema, own)
         else:
@@ -109,7 +109,7 @@ class EmbeddedCatalog(_ExternalCatalog):
 
     def put(self, name: Name) -> None:
         """Define a name by Spark's statements, after the tables that it reads."""
-        schema, _, own = name.name.partition(".")
+        schema = name.name.partition(".")[0]
         if name.kind != FUNCTION and self._has_other_kind(name):
             self.drop(name.name, name.kind)
         tables = ((name.name, name.key),) if name.kind == TABLE else name.reads
@@ -123,7 +123,7 @@ class EmbeddedCatalog(_ExternalCatalog):
 
     def _has_other_kind(self, name: Name) -> bool:
         """Return True if the name is that of a view and must become that of a table, or vice versa."""
-        schema, _, own = name.name.partition(".")
+        schema, own = _parts(name.name)
         if not self.names.databaseExists(schema) or not self.names.tableExists(schema, own):
             return False
         return (self.names.getTable(schema, own).tableType().name() == VIEW.upper()) != (name.kind == VIEW)
@@ -144,7 +144,7 @@ class Metastore(_ExternalCatalog):
 
     def put(self, name: Name) -> None:
         """Define a name in the runner's own catalog, and replace the metastore's entry with that definition."""
-        schema, _, own = name.name.partition(".")
+        schema, own = _parts(name.name)
         self._own.put(name)
         self.names.createDatabase(self._own.names.getDatabase(schema), True)
         entry = self.there.get((name.kind == FUNCTION, name.name.lower()))
@@ -158,6 +158,12 @@ class Metastore(_ExternalCatalog):
             self.names.createFunction(schema, self._own.names.getFunction(schema, own))
         else:
             self.names.createTable(self._own.names.getTable(schema, own), False)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Return schema and name as this interface has them: in lower case, which Spark's statements write them in."""
+    schema, _, own = name.lower().partition(".")
+    return schema, own
 
 
 def _client(session: SparkSession) -> Any:

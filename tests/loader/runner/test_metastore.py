@@ -156,9 +156,7 @@ def test_entries_of_others_in_a_published_schema_stay_and_no_drop_deletes_files(
         "CREATE TABLE rawcore.materialized USING parquet AS SELECT 1 AS a",
         f"CREATE TABLE rawcore.former USING delta LOCATION '{location}'",
     )
-    metastore.execute(
-        'UPDATE "TBLS" SET "TBL_TYPE" = %s WHERE "TBL_NAME" = %s', "MATERIALIZED_VIEW", "materialized"
-    )
+    metastore.execute('UPDATE "TBLS" SET "TBL_TYPE" = %s WHERE "TBL_NAME" = %s', "MATERIALIZED_VIEW", "materialized")
     purge(metastore, ITEM)
     purge(metastore, "rawcore.former")
     assert findings(shop, "--check") == {ITEM: "outdated", "rawcore.former": "failed"}

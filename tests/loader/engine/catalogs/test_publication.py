@@ -9,8 +9,10 @@ from loader.contract.manifest.publication import PublishedName, PublishManifest
 from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import catalog_of
 from loader.domain.catalogs.publication import mark_of, names_of, narrowed
+from loader.engine.catalogs import external
 from loader.engine.catalogs.external import EmbeddedCatalog
 from loader.engine.catalogs.publication import publish_names
+from loader.engine.pyspark_types import jvm_of
 from metadata.domain.state import ColumnState, DatasetState
 from tests.loader.harness import Dataset, stable
 
@@ -29,7 +31,7 @@ def loaded(spark, tmp_path_factory) -> Dataset:
     return dataset
 
 
-def states(dataset: Dataset, *, schema: str = "rawcore") -> list[DatasetState]:
+def states(dataset: Dataset, **changes: str) -> list[DatasetState]:
     """Return the states of raw, of a stage view over it, and of rawcore with views over its history."""
     raw = dataset.raw_state
     columns = tuple(
@@ -39,8 +41,8 @@ def states(dataset: Dataset, *, schema: str = "rawcore") -> list[DatasetState]:
     stage = DatasetState(
         stable("stage"), "stage", "stage", STAGE.partition(".")[2], columns, materialization="view", inputs=(raw.key,)
     )
-    views = {"history_policy": {"views": ["current", "as_of"]}, "schema": schema}
-    return [raw, stage, replace(dataset.state, **views)]
+    views = {"history_policy": {"views": ["current", "as_of"]}}
+    return [raw, stage, replace(dataset.state, **views, **changes)]
 
 
 def names(dataset: Dataset, prefix: str, **changes) -> tuple[PublishedName, ...]:
@@ -145,8 +147,39 @@ def test_location_on_another_file_system_is_not_opened(loaded: Dataset, location
     assert catalog.located(location) == expected
 
 
+@pytest.fixture
+def metastore(loaded: Dataset, monkeypatch):
+    """Replace the client of a metastore by a catalog of Spark in memory, and return it."""
+    context = loaded.spark.sparkContext._jsc.sc()
+    catalogs = jvm_of(loaded.spark).org.apache.spark.sql.catalyst.catalog
+    catalog = catalogs.InMemoryCatalog(context.conf(), context.hadoopConfiguration())
+    monkeypatch.setattr(external, "_client", lambda session: catalog)
+    return catalog
+
+
+def test_names_with_capital_letters_are_published_and_renamed_in_a_metastore(loaded: Dataset, metastore):
+    wanted = names(loaded, "", schema="RawCapital", name="Rc_T_Published")
+    address = "thrift://m:9083"
+    assert publish(loaded, address, wanted) == {}
+    assert publish(loaded, address, wanted, check=True) == {}
+    renamed = names(loaded, "", schema="RawOther", name="RC_t_Published")
+    assert publish(loaded, address, renamed, former=wanted) == {}
+    assert publish(loaded, address, wanted, former=renamed) == {}
+
+
+def test_table_of_a_metastore_that_names_another_table_of_the_warehouse_is_altered(loaded: Dataset, metastore):
+    wanted = names(loaded, "swapped_")
+    address, (history, current) = "thrift://m:9083", ("rc_t_published_hist", "rc_t_published")
+    assert publish(loaded, address, wanted) == {}
+    metastore.dropTable("swapped_rawcore", history, True, False)
+    metastore.renameTable("swapped_rawcore", current, history)
+    problems = {f"swapped_rawcore.{history}": "outdated", f"swapped_rawcore.{current}": "missing"}
+    assert publish(loaded, address, wanted, check=True) == problems
+    assert publish(loaded, address, wanted) == {}
+
+
 def test_published_table_replaces_a_view_of_its_name_in_the_embedded_catalog(loaded: Dataset):
-    wanted = names(loaded, "kind_")
+    wanted = names(loaded, "kind_", name="RC_t_published")
     loaded.spark.sql("CREATE SCHEMA kind_rawcore")
     loaded.spark.sql(f"CREATE VIEW kind_{ITEM} AS SELECT 1 AS one")
     assert publish(loaded, "embedded", wanted) == {}
