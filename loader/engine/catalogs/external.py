@@ -4,7 +4,7 @@ Spark defines a name in the runner's own catalog, and its client of the metastor
 module connects to a metastore.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,8 @@ _PATIENCE = {
     "hive.metastore.client.socket.timeout": "60s",
 }
 _MANAGED = "MANAGED"
+# Number of entries in one answer: others may have many in a published schema.
+_AT_ONCE = 200
 # Hive deletes the files of an external table with its entry if the table has this property.
 _PURGE = "external.table.purge"
 _clients: dict[str, Any] = {}
@@ -53,12 +55,17 @@ class _ExternalCatalog(Catalog):
             yield self.readable(partial(self._function, schema, name), f"{schema}.{name}", FUNCTION)
 
     def _tables(self, schema: str, names: Collection[str]) -> Iterator[Held]:
+        ordered = sorted(names)
+        for start in range(0, len(ordered), _AT_ONCE):
+            yield from self._some_tables(schema, ordered[start : start + _AT_ONCE])
+
+    def _some_tables(self, schema: str, names: Sequence[str]) -> Iterator[Held]:
         try:
             tables = _items(self.names.getTablesByName(schema, self._seq(names)))
         except JAVA_ERRORS:
             # The client returns none if it cannot read one, such as a materialized view of Hive.
             self.must_answer()
-            for name in sorted(names):
+            for name in names:
                 if self.names.tableExists(schema, name):
                     yield self.readable(partial(self._table, schema, name), f"{schema}.{name}", TABLE)
             return
@@ -93,8 +100,8 @@ class _ExternalCatalog(Catalog):
         purged = any(key.lower() == _PURGE and value.lower() == "true" for key, value in properties.items())
         return Held(name, TABLE, location, purged=purged)
 
-    def _seq(self, texts: Collection[str]) -> Any:
-        return jvm_of(self.session).PythonUtils.toSeq(sorted(texts))
+    def _seq(self, texts: Sequence[str]) -> Any:
+        return jvm_of(self.session).PythonUtils.toSeq(list(texts))
 
 
 class EmbeddedCatalog(_ExternalCatalog):

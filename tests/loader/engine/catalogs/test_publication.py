@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from py4j.protocol import Py4JError
 
 from loader.contract.manifest.publication import PublishedName, PublishManifest
 from loader.contract.refusals import Refusal
@@ -154,6 +156,7 @@ def metastore(loaded: Dataset, monkeypatch):
     catalogs = jvm_of(loaded.spark).org.apache.spark.sql.catalyst.catalog
     catalog = catalogs.InMemoryCatalog(context.conf(), context.hadoopConfiguration())
     monkeypatch.setattr(external, "_client", lambda session: catalog)
+    monkeypatch.setattr(external, "_AT_ONCE", 2)
     return catalog
 
 
@@ -165,6 +168,30 @@ def test_names_with_capital_letters_are_published_and_renamed_in_a_metastore(loa
     renamed = names(loaded, "", schema="RawOther", name="RC_t_Published")
     assert publish(loaded, address, renamed, former=wanted) == {}
     assert publish(loaded, address, wanted, former=renamed) == {}
+
+
+class UnreadableTable:
+    """Client of a metastore that fails on one table, as Spark's does on a materialized view of Hive."""
+
+    def __init__(self, client, name: str) -> None:
+        self._client, self._name = client, name
+
+    def __getattr__(self, call: str):
+        return partial(self._call, call)
+
+    def _call(self, call: str, schema: str = "", *arguments):
+        if call == "getTable" or (call == "getTablesByName" and arguments[0].contains(self._name)):
+            raise Py4JError("not supported")
+        return getattr(self._client, call)(*filter(None, [schema]), *arguments)
+
+
+def test_table_that_the_client_of_a_metastore_cannot_read_is_foreign(loaded: Dataset, metastore, monkeypatch):
+    wanted, raw = names(loaded, "unread_"), "unread_raw.raw_t_published"
+    assert publish(loaded, "thrift://m:9083", wanted) == {}
+    client = UnreadableTable(metastore, raw.partition(".")[2])
+    monkeypatch.setattr(external, "_client", lambda session: client)
+    problems = publish(loaded, "thrift://m:9083", wanted, check=True)
+    assert problems == {raw: "foreign", f"unread_{STAGE}": "outdated"}
 
 
 def test_table_of_a_metastore_that_names_another_table_of_the_warehouse_is_altered(loaded: Dataset, metastore):
