@@ -16,7 +16,7 @@ from architecture.domain.views import with_inputs
 from elevata.core.canonical_json import sha256_hex
 from loader.contract.manifest.publication import PublishedName as Name
 from loader.domain.catalogs.catalog import TABLE, VIEW, Entry
-from loader.domain.catalogs.table_names import renamed_schemas, with_other_names
+from loader.domain.catalogs.table_names import renamed_schemas, same_sql, with_other_names
 from metadata.domain.history.history_policy import AS_OF, HistoryPolicy
 from metadata.domain.naming import view_name
 from metadata.domain.sql import quote_identifier, quote_text
@@ -188,7 +188,7 @@ def _difference(name: Name, entry: Held | None, location: str, *, own: bool) -> 
         return Finding(name.name, name.kind, *((OUTDATED,) if name.kind == TABLE else (FAILED, _PURGED)))
     if entry.kind != name.kind or entry.digest != name.digest or (name.kind == TABLE and entry.location != location):
         return Finding(name.name, name.kind, OUTDATED)
-    if name.kind == VIEW and entry.text is not None and entry.text.strip() != name.statement.partition(_AS)[2].strip():
+    if name.kind == VIEW and entry.text is not None and not same_sql(entry.text, name.statement.partition(_AS)[2]):
         return Finding(name.name, name.kind, OUTDATED)
     return None
 

@@ -143,10 +143,11 @@ def test_view_of_the_warehouse_over_a_name_of_others_is_outdated():
 
 
 def test_view_whose_query_was_changed_in_the_catalog_is_outdated():
-    view = replace(CURRENT, statement="CREATE OR REPLACE VIEW x\nAS SELECT 1")
-    altered, same = (replace(HELD[1], text=text) for text in ("SELECT 2", " SELECT 1\n"))
-    assert problems(HELD[0], altered, wanted=(A, view)) == [(view.name, OUTDATED)]
-    assert problems(HELD[0], same, wanted=(A, view)) == []
+    view = replace(CURRENT, statement="CREATE OR REPLACE VIEW x\nAS /* one */ SELECT 1 -- a note\n")
+    for text in ("SELECT 2", "SELECT '1'", "SELECT 1 -- a note\nFROM others", ""):
+        assert problems(HELD[0], replace(HELD[1], text=text), wanted=(A, view)) == [(view.name, OUTDATED)], text
+    for text in ("SELECT 1", " SELECT 1\n", None):  # Spark stores the query without comments around it
+        assert problems(HELD[0], replace(HELD[1], text=text), wanted=(A, view)) == [], text
 
 
 def test_table_whose_files_a_drop_would_delete_is_altered_but_never_dropped():
