@@ -62,6 +62,13 @@ def tables_created_at(*, environment: Environment, keys: Iterable[str]) -> dict[
     return {str(key): at for key, at in times}
 
 
+def changed_schemas(*, environment: Environment) -> set[str]:
+    """Return the schemas of all tables and views that executions changed, also under their former names."""
+    rows = ExecutionOperation.objects.filter(execution__environment=environment)
+    names = rows.order_by().values_list("qualified_name", flat=True).distinct()
+    return {name.partition(".")[0] for name in names}
+
+
 def described_states(*, environment: Environment) -> tuple[DatasetState, ...]:
     """Return the states in the metadata, ordered by name, with the environment's stable keys."""
     return as_known(dataset_states(), applied_states(environment=environment)).states

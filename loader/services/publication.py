@@ -11,7 +11,7 @@ from django.conf import settings
 
 from architecture.domain.states.flat_states import of_row
 from architecture.models import Environment, Execution
-from architecture.selectors.dataset_states import applied_states
+from architecture.selectors.dataset_states import applied_states, changed_schemas
 from architecture.services.execution_attempts import ExecutionAttempt
 from architecture.services.observations import last_observations
 from elevata.core.database import retried
@@ -102,7 +102,8 @@ def publish_manifest(
     schemas = {name.name.partition(".")[0] for name in names}
     if datasets is None:
         described = TargetSchema.objects.values_list("name", flat=True)
-        schemas |= {f"{prefix}{schema}" for schema in (*described, *(state.schema for state in states))}
+        used = {*described, *(state.schema for state in states), *changed_schemas(environment=environment)}
+        schemas |= {f"{prefix}{schema}" for schema in used}
     else:
         names = narrowed(names, datasets)
     ordered = tuple(sorted(schemas))

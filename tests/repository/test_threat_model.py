@@ -31,6 +31,8 @@ _BEYOND_TESTS = (
     "New files of a warehouse outside the data folder",
     "Spark's readers of Kafka and of databases resolve",
     "Whoever may write to a Hive metastore",
+    "Two installations on one catalog whose",
+    "Roles and masking end at the product",
     "Sessions of single sign-on end with the session here",
     "A report that copies sensitive columns",
     "Rules, row security and triggers on tables other",

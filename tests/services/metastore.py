@@ -100,6 +100,11 @@ class Metastore:
         with psycopg.connect(self._url) as connection:
             return sorted(row[0] for row in connection.execute(" UNION ALL ".join(queries)).fetchall())
 
+    def execute(self, statement: str, *values: str) -> None:
+        """Change the server's database, in place of a program that is no Spark."""
+        with psycopg.connect(self._url) as connection:
+            connection.execute(statement, values)
+
     def stop(self) -> None:
         self.server.stop()
         self._database.stop()

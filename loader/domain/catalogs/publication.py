@@ -1,10 +1,11 @@
 """Comparison of the names to publish with the entries of a catalog.
 
-Pure. A shared catalog may have entries of other programs. An entry is the warehouse's own if it is a table in the
-warehouse's folder, or a view or function with the warehouse's mark. No other entry is replaced or dropped. Only the
+Pure. A shared catalog may have entries of other programs. An entry is the warehouse's own if it is a table directly in
+the warehouse's folder, or a view or function with the warehouse's mark. No other entry is replaced or dropped. Only the
 runner uses the embedded catalog, so all its entries are the warehouse's own.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from architecture.domain.views import with_inputs
 from elevata.core.canonical_json import sha256_hex
 from loader.contract.manifest.publication import PublishedName as Name
 from loader.domain.catalogs.catalog import TABLE, VIEW, Entry
-from loader.domain.catalogs.table_names import renamed_schemas, with_other_names
+from loader.domain.catalogs.table_names import renamed_schemas, same_sql, with_other_names
 from metadata.domain.history.history_policy import AS_OF, HistoryPolicy
 from metadata.domain.naming import view_name
 from metadata.domain.sql import quote_identifier, quote_text
@@ -27,22 +28,36 @@ MISSING, OUTDATED, EXTRA, FOREIGN, FAILED = "missing", "outdated", "extra", "for
 UNSUPPORTED = "unsupported"
 # Problems that publishing cannot solve.
 LASTING = frozenset({FOREIGN, FAILED, UNSUPPORTED})
+_PURGED = (
+    "the catalog would delete the table's files with the name, by its property external.table.purge; remove the "
+    "property there, then run manage.py publish"
+)
 # Field of an answer.
 INCOMPLETE = "incomplete"
 MARK, DIGEST = "elevata.warehouse", "elevata.digest"
 _KINDS = (TABLE, VIEW, FUNCTION)
+# Between the head of a view's statement and its query.
+_AS = "\nAS "
+# User and password in the address of a file system.
+_CREDENTIALS = re.compile(r"\A([^:/]+://)[^@]*:[^@]*@")
 _COMMENT = "COMMENT 'The rows that held at this moment"
 
 
 @dataclass(frozen=True)
 class Held:
-    """Entry of the catalog. ``location`` is that of an external Delta table, else empty."""
+    """Entry of the catalog. ``location`` is that of an external Delta table, else empty.
+
+    ``purged`` is True if the catalog deletes the table's files when the entry is dropped. ``text`` is the query of a
+    view; None if the catalog does not return it.
+    """
 
     name: str
     kind: str
     location: str = ""
     mark: str = ""
     digest: str = ""
+    purged: bool = False
+    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,7 @@ def _view(entry: Entry, tables: Mapping[str, Entry], mark: str) -> Name:
     digest = _digest(entry.query, *(tables[name] for name in entry.reads))
     properties = f"{quote_text(MARK)} = {quote_text(mark)}, {quote_text(DIGEST)} = {quote_text(digest)}"
     name = ".".join(map(quote_identifier, entry.parts))
-    statement = f"CREATE OR REPLACE VIEW {name}\nTBLPROPERTIES ({properties})\nAS {entry.query}"
+    statement = f"CREATE OR REPLACE VIEW {name}\nTBLPROPERTIES ({properties}){_AS}{entry.query}"
     reads = tuple((read, tables[read].table.key) for read in entry.reads)
     return Name(entry.name, VIEW, entry.dataset, statement=statement, digest=digest, reads=reads)
 
@@ -137,39 +152,64 @@ def compare(
     is foreign.
     """
 
-    def is_own(entry: Held) -> bool:
-        return not shared or _is_own(entry, warehouse, mark)
+    def of_warehouse(entry: Held) -> bool:
+        return not shared or is_own(entry, warehouse=warehouse, mark=mark)
 
     by_name = {(entry.kind == FUNCTION, entry.name.lower()): entry for entry in held}
     names = {(name.kind == FUNCTION, name.name.lower()) for name in wanted}
     findings = [
-        Finding(entry.name, entry.kind, EXTRA)
+        _extra(entry)
         for place, entry in sorted(by_name.items())
-        if whole and place not in names and is_own(entry)
+        if whole and place not in names and of_warehouse(entry)
     ]
+    foreign: set[str] = set()
     for name in wanted:
         entry = by_name.get((name.kind == FUNCTION, name.name.lower()))
-        finding = _difference(name, entry, locations.get(name.key, ""), own=entry is None or is_own(entry))
+        finding = _difference(name, entry, locations.get(name.key, ""), own=entry is None or of_warehouse(entry))
+        if finding is None and any(read in foreign for read, _ in name.reads):
+            finding = Finding(name.name, name.kind, OUTDATED)
         if finding is not None:
             findings.append(finding)
+            if finding.problem == FOREIGN:
+                foreign.add(name.name)
     return tuple(findings)
+
+
+def _extra(entry: Held) -> Finding:
+    return Finding(entry.name, entry.kind, FAILED, _PURGED) if entry.purged else Finding(entry.name, entry.kind, EXTRA)
 
 
 def _difference(name: Name, entry: Held | None, location: str, *, own: bool) -> Finding | None:
     if entry is None:
         return Finding(name.name, name.kind, MISSING)
     if not own:
-        at = f" at {entry.location}" if entry.location else ""
-        message = f"the catalog has a {entry.kind}{at} of that name that is not of this warehouse"
-        return Finding(name.name, name.kind, FOREIGN, f"{message}; rename or drop it there, then run manage.py publish")
+        return foreign_finding(name, entry)
+    if entry.purged:  # a table is altered in place, anything else would need a drop
+        return Finding(name.name, name.kind, *((OUTDATED,) if name.kind == TABLE else (FAILED, _PURGED)))
     if entry.kind != name.kind or entry.digest != name.digest or (name.kind == TABLE and entry.location != location):
+        return Finding(name.name, name.kind, OUTDATED)
+    if name.kind == VIEW and entry.text is not None and not same_sql(entry.text, name.statement.partition(_AS)[2]):
         return Finding(name.name, name.kind, OUTDATED)
     return None
 
 
-def _is_own(entry: Held, warehouse: str, mark: str) -> bool:
+def foreign_finding(name: Name, entry: Held) -> Finding:
+    """Return the finding of a name that an entry of others has."""
+    location = _CREDENTIALS.sub(r"\1", entry.location)
+    at = f" at {location}" if location else ""
+    message = f"the catalog has a {entry.kind}{at} of that name that is not of this warehouse"
+    return Finding(name.name, name.kind, FOREIGN, f"{message}; rename or drop it there, then run manage.py publish")
+
+
+def is_own(entry: Held, *, warehouse: str, mark: str) -> bool:
+    """Return True if an entry of a shared catalog is of this warehouse.
+
+    Tables are directly in the warehouse's folder: deeper are other warehouses, and the databases of the catalog, which
+    have tables of others.
+    """
     if entry.kind == TABLE:
-        return entry.location.startswith(f"{warehouse.rstrip('/')}/")
+        folder, _, key = entry.location.rpartition("/")
+        return folder == warehouse.rstrip("/") and not key.startswith(".")
     return entry.mark == mark
 
 
@@ -185,10 +225,15 @@ def concerned(states: Iterable[DatasetState], datasets: Collection[str]) -> tupl
 
 
 def narrowed(names: Iterable[Name], datasets: Collection[str]) -> tuple[Name, ...]:
-    """Return the names of these datasets, by stable key, and those of views over their tables."""
+    """Return the names of these datasets, by stable key, those of views over their tables, and of all tables beneath.
+
+    A view is not published over a name of others, so the names of all tables that it reads are compared.
+    """
     names = tuple(names)
     own = {name.name for name in names if name.dataset in datasets}
-    return tuple(name for name in names if name.name in own or any(read in own for read, _ in name.reads))
+    chosen = own | {name.name for name in names if any(read in own for read, _ in name.reads)}
+    beneath = {read for name in names if name.name in chosen for read, _ in name.reads}
+    return tuple(name for name in names if name.name in chosen or (name.kind == TABLE and name.name in beneath))
 
 
 def as_answer(findings: Iterable[Finding], count: int) -> dict[str, Any]:

@@ -1,9 +1,10 @@
-"""Names of tables in published queries, and their rewriting for a dry run on clones."""
+"""Names of tables in published queries, their rewriting for a dry run on clones, and comparison of queries."""
 
 import re
 from collections.abc import Iterable, Mapping
 
 import sqlglot
+from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from metadata.domain.sql import quote_identifier
@@ -26,6 +27,19 @@ def query_of(sql: str) -> str:
         if token.token_type == TokenType.ALIAS and following.token_type in (TokenType.SELECT, TokenType.WITH):
             return sql[following.start :]
     return ""
+
+
+def same_sql(text: str, other: str) -> bool:
+    """Return True if both texts are the same SQL, apart from comments and spaces."""
+    return text == other or _parts(text) == _parts(other)
+
+
+def _parts(sql: str) -> list[tuple[TokenType, str]]:
+    """Return the tokens of SQL as written; the whole text as one if it is no SQL."""
+    try:
+        return [(token.token_type, sql[token.start : token.end + 1]) for token in sqlglot.tokenize(sql, read="spark")]
+    except TokenError:
+        return [(TokenType.UNKNOWN, sql)]
 
 
 def with_other_names(sql: str, names: Mapping[str, str]) -> str:

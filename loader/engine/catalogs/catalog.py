@@ -1,7 +1,8 @@
 """Interface of a catalog that names are published in."""
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -23,6 +24,8 @@ from loader.domain.catalogs.publication import (
 )
 from loader.engine.java_errors import JAVA_ERRORS, first_line, thrown_by
 from loader.engine.pyspark_types import jvm_of
+
+log = logging.getLogger(__name__)
 
 # The SQL standard's state of a feature that is not supported.
 _NOT_SUPPORTED = "0A000"
@@ -55,7 +58,7 @@ class Catalog(ABC):
 
     @abstractmethod
     def put(self, name: Name) -> None:
-        """Define a name, in place of an entry of the warehouse."""
+        """Define a name, in place of the entry in ``there``; fail if the catalog has another one by now."""
 
     @abstractmethod
     def drop(self, name: str, kind: str) -> None:
@@ -67,16 +70,18 @@ class Catalog(ABC):
         schemas = sorted({schema.lower() for schema in self.manifest.schemas} & existing)
         entries = [entry for schema in schemas for entry in self.entries(schema, self._names_in(schema))]
         self.there = {(entry.kind == FUNCTION, entry.name.lower()): entry for entry in entries}
-        findings = compare(
-            self.manifest.names,
+        return list(self._compare(self.manifest.names, entries, whole=self.manifest.whole))
+
+    def _compare(self, names: Sequence[Name], entries: Iterable[Held], *, whole: bool) -> tuple[Finding, ...]:
+        return compare(
+            names,
             entries,
-            locations={name.key: self.location(name.key) for name in self.manifest.names if name.key},
+            locations={name.key: self.location(name.key) for name in names if name.key},
             warehouse=self._warehouse,
             mark=self.manifest.mark,
-            whole=self.manifest.whole,
+            whole=whole,
             shared=self.shared,
         )
-        return list(findings)
 
     def _names_in(self, schema: str) -> Collection[str] | None:
         if self.manifest.whole:
@@ -92,7 +97,14 @@ class Catalog(ABC):
         return remaining
 
     def _resolve(self, finding: Finding) -> Finding | None:
+        place = (finding.kind == FUNCTION, finding.name.lower())
         try:
+            if self.shared and place in self.there:
+                again = self._read_again(finding)
+                if again is not None and again.problem in LASTING:
+                    return again
+                if again is None and finding.problem == EXTRA:
+                    return None
             if finding.problem == EXTRA:
                 self.drop(finding.name, finding.kind)
                 return None
@@ -102,20 +114,60 @@ class Catalog(ABC):
                 self.put(name)
                 return None
             problem, message = self._problems[beneath], f"it reads {beneath}, which is not published"
+            if problem == FOREIGN and place in self.there:  # it would show rows of others
+                self.drop(finding.name, self.there[place].kind)
         except Refusal as refusal:
             problem, message = FAILED, refusal.one_line()
         except JAVA_ERRORS as failure:
             problem, message = UNSUPPORTED if is_unsupported(failure) else FAILED, innermost(failure)
+            if problem == FAILED:
+                self.must_answer()
         return Finding(finding.name, finding.kind, FAILED if problem == FOREIGN else problem, message)
+
+    def _read_again(self, finding: Finding) -> Finding | None:
+        """Compare an entry right before it is replaced or dropped: others may have put theirs in its place."""
+        is_function, (schema, _, own) = finding.kind == FUNCTION, finding.name.lower().partition(".")
+        entries = [entry for entry in self.entries(schema, {own}) if (entry.kind == FUNCTION) == is_function]
+        self.there.pop((is_function, finding.name.lower()))
+        self.there |= {(is_function, entry.name.lower()): entry for entry in entries}
+        is_extra = finding.problem == EXTRA
+        names = () if is_extra else (self._names[(is_function, finding.name)],)
+        return next(iter(self._compare(names, entries, whole=is_extra)), None)
+
+    def must_answer(self) -> None:
+        """Raise the catalog's error if it does not answer, instead of waiting for it at each further name."""
+        list(self.schemas())
+
+    def readable(self, read: Callable[[], Held], name: str, kind: str) -> Held:
+        """Return an entry, or one of others without location and mark if its definition cannot be read."""
+        try:
+            return read()
+        except JAVA_ERRORS as failure:
+            self.must_answer()
+            log.info("%s cannot be read: %s", name, innermost(failure))
+            return Held(name, kind)
 
     def location(self, key: str) -> str:
         """Return the location of a table in the catalog's spelling."""
         return location_of(key, self._warehouse)
 
+    def located(self, location: Any) -> str:
+        """Return the location of an entry, as text or URI, in the spelling of the warehouse's if it may be in it.
+
+        Other file systems are not opened: their classes or servers may be missing.
+        """
+        scheme = _scheme(str(location))
+        return self.qualified(location) if scheme in ("", _scheme(self._warehouse)) else str(location)
+
     def qualified(self, location: Any) -> str:
         """Return a location with the scheme and authority of its file system."""
         path = jvm_of(self.session).org.apache.hadoop.fs.Path(location)
         return path.getFileSystem(self.session._jsc.hadoopConfiguration()).makeQualified(path).toString()
+
+
+def _scheme(location: str) -> str:
+    scheme, colon, _ = location.partition("/")[0].partition(":")
+    return scheme.lower() if colon else ""
 
 
 def marked(text: str, mark: str) -> tuple[str, str]:

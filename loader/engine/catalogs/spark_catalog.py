@@ -1,7 +1,7 @@
 """Catalog of Spark's settings (``spark.sql.catalog.NAME``), read and written by Spark's statements only."""
 
-import logging
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -13,13 +13,13 @@ from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import TABLE, VIEW
 from loader.domain.catalogs.catalog_setting import spark_catalog
 from loader.domain.catalogs.publication import DIGEST, FUNCTION, MARK, Held
-from loader.engine.catalogs.catalog import Catalog, innermost, is_unsupported, marked
-from loader.engine.java_errors import JAVA_ERRORS
+from loader.engine.catalogs.catalog import Catalog, is_unsupported, marked
 from metadata.domain.sql import quote_identifier, quote_text
 
-log = logging.getLogger(__name__)
-
 _MANAGED = "MANAGED"
+_DETAILS = "# Detailed Table Information"
+# Beginning of the statements of views and functions.
+_REPLACING = "CREATE OR REPLACE "
 
 
 class SparkCatalog(Catalog):
@@ -47,23 +47,23 @@ class SparkCatalog(Catalog):
         views = {row.viewName.lower() for row in self._rows(f"SHOW VIEWS {within}")}
         tables = {row.tableName.lower() for row in self._rows(f"SHOW TABLES {within}")} | views
         for name in sorted(tables if names is None else tables & set(names)):
-            entry = f"{schema}.{name}"
-            yield self._view(entry) if name in views else Held(entry, TABLE, self._location_of(entry))
+            entry, is_view = f"{schema}.{name}", name in views
+            read = self._view if is_view else self._table
+            yield self.readable(partial(read, entry), entry, VIEW if is_view else TABLE)
         functions = self._functions(schema)
         for name in sorted(functions if names is None else functions & set(names)):
-            described = self._rows(f"DESCRIBE FUNCTION EXTENDED {catalog_name(f'{schema}.{name}')}")
-            mark, digest = marked("\n".join(row[0] for row in described), self.manifest.mark)
-            yield Held(f"{schema}.{name}", FUNCTION, mark=mark, digest=digest)
+            entry = f"{schema}.{name}"
+            yield self.readable(partial(self._function, entry), entry, FUNCTION)
 
     def put(self, name: Name) -> None:
-        """Define a name in place of an entry of the warehouse."""
+        """Define a name, in place of the entry in ``there``; fail if the catalog has another one by now."""
         entry = self.there.get((name.kind == FUNCTION, name.name.lower()))
         if entry is not None:
             self.drop(entry.name, entry.kind)
         self.session.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(name.name.partition('.')[0])}")
         location = quote_text(self.location(name.key))
         table = f"CREATE TABLE {catalog_name(name.name)} USING delta LOCATION {location}"
-        self.session.sql(name.statement or table)
+        self.session.sql(name.statement.replace(_REPLACING, "CREATE ", 1) or table)
 
     def drop(self, name: str, kind: str) -> None:
         self.session.sql(f"DROP {kind.upper()} IF EXISTS {catalog_name(name)}")
@@ -86,16 +86,26 @@ class SparkCatalog(Catalog):
     def _view(self, name: str) -> Held:
         rows = self._rows(f"SHOW TBLPROPERTIES {catalog_name(name)}")
         properties = {row.key: row.value for row in rows}
-        return Held(name, VIEW, mark=properties.get(MARK, ""), digest=properties.get(DIGEST, ""))
+        return Held(
+            name,
+            VIEW,
+            mark=properties.get(MARK, ""),
+            digest=properties.get(DIGEST, ""),
+            text=self._details(name).get("View Text"),
+        )
 
-    def _location_of(self, name: str) -> str:
-        """Return the location of an external Delta table; empty for other tables, and for one that cannot be read."""
-        try:
-            rows = self._rows(f"DESCRIBE TABLE EXTENDED {catalog_name(name)}")
-        except JAVA_ERRORS as failure:
-            log.info("%s cannot be described: %s", name, innermost(failure))
-            return ""
-        described = [row.col_name for row in rows].index("# Detailed Table Information")
-        details = {row.col_name: row.data_type for row in rows[described:]}
+    def _table(self, name: str) -> Held:
+        details = self._details(name)
         is_delta = details.get("Provider", "").lower() == "delta" and details.get("Type") != _MANAGED
-        return self.qualified(details["Location"]) if is_delta and details.get("Location") else ""
+        return Held(name, TABLE, self.located(details["Location"]) if is_delta and details.get("Location") else "")
+
+    def _function(self, name: str) -> Held:
+        described = self._rows(f"DESCRIBE FUNCTION EXTENDED {catalog_name(name)}")
+        mark, digest = marked("\n".join(row[0] for row in described), self.manifest.mark)
+        return Held(name, FUNCTION, mark=mark, digest=digest)
+
+    def _details(self, name: str) -> dict[str, str]:
+        """Return the detailed information about a table or view; empty if the catalog returns none."""
+        rows = self._rows(f"DESCRIBE TABLE EXTENDED {catalog_name(name)}")
+        headings = [place for place, row in enumerate(rows) if row.col_name == _DETAILS]
+        return {row.col_name: row.data_type for row in rows[headings[-1] :]} if headings else {}

@@ -14,6 +14,7 @@ from architecture.services.reports import build_report
 from elevata.accounts.cli import CommandExit
 from loader.management.commands import publish as command
 from loader.models import LoadRun, RunEvent
+from metadata.services.datasets.targets import update_schema
 from metadata.services.lifecycle import rename_dataset
 from tests.loader.airports import target
 from tests.loader.services.loads.test_load_work import perform, queued
@@ -128,6 +129,18 @@ def test_an_execution_publishes_the_new_names(airports, runner, script):
     assert "rawcore.rc_air_field" in names(manifest)
     assert CORE not in names(manifest)
     assert manifest["whole"] is True
+
+
+def test_names_in_the_former_schema_are_compared_after_its_rename(airports, runner, script):
+    perform(queued(), runner)
+    schema = target(CORE).schema
+    update_schema(schema=schema, expected_version=schema.version, name="core")
+    preview = make_preview(report=build_report(environment=current_environment()), user=olga())
+    done = work(requested_execution(preview), runner)
+    assert done.status == "succeeded"
+    manifest = publish_requests(script)[-1]
+    assert "core.rc_air_airport" in names(manifest)
+    assert {"core", "rawcore"} <= set(manifest["schemas"])
 
 
 def test_execution_of_table_changes_succeeds_with_a_warning_while_the_catalog_is_down(airports, runner, script):

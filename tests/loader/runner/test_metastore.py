@@ -136,6 +136,38 @@ def test_a_foreign_table_keeps_its_name_and_publishing_repairs_the_rest(shop, me
     assert (foreign / "_delta_log").is_dir()
 
 
+def purge(metastore: Metastore, name: str) -> None:
+    """Make the metastore delete the files of a table when its entry is dropped."""
+    metastore.execute(
+        'INSERT INTO "TABLE_PARAMS" SELECT "TBL_ID", %s, %s FROM "TBLS" WHERE "TBL_NAME" = %s',
+        *("external.table.purge", "true", name.partition(".")[2]),
+    )
+
+
+@pytest.mark.nightly
+def test_entries_of_others_in_a_published_schema_stay_and_no_drop_deletes_files(shop, metastore, tmp_path):
+    shop.load("r1")
+    location = next(entry["location"] for entry in json.loads(shop.run("catalog").stdout) if entry["name"] == ITEM)
+    # Hive 4 stores the first one as an external table, in the folder of the schema, whose files a drop deletes.
+    read(
+        metastore,
+        tmp_path,
+        "CREATE TABLE rawcore.theirs USING delta AS SELECT 'not ours' AS text",
+        "CREATE TABLE rawcore.materialized USING parquet AS SELECT 1 AS a",
+        f"CREATE TABLE rawcore.former USING delta LOCATION '{location}'",
+    )
+    metastore.execute('UPDATE "TBLS" SET "TBL_TYPE" = %s WHERE "TBL_NAME" = %s', "MATERIALIZED_VIEW", "materialized")
+    purge(metastore, ITEM)
+    purge(metastore, "rawcore.former")
+    assert findings(shop, "--check") == {ITEM: "outdated", "rawcore.former": "failed"}
+    assert findings(shop) == {"rawcore.former": "failed"}
+    assert {"rawcore.theirs", "rawcore.materialized"} <= set(metastore.stored())
+    read(metastore, tmp_path, f"DROP TABLE {ITEM}")
+    assert findings(shop) == {"rawcore.former": "failed"}
+    theirs, ours = read(metastore, tmp_path, "SELECT text FROM rawcore.theirs", f"SELECT count(*) FROM {ITEM}")
+    assert (theirs, ours) == ([["not ours"]], [[3]])
+
+
 @pytest.mark.nightly
 def test_load_commits_while_the_metastore_is_down_and_publish_adds_the_names_later(shop, metastore, tmp_path):
     metastore.server.kill()

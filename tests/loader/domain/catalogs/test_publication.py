@@ -8,6 +8,7 @@ from loader.contract.manifest.publication import PublishedName
 from loader.domain.catalogs.catalog import TABLE, VIEW, catalog_of
 from loader.domain.catalogs.publication import (
     EXTRA,
+    FAILED,
     FOREIGN,
     FUNCTION,
     MISSING,
@@ -60,6 +61,9 @@ def test_an_empty_catalog_lacks_every_name():
     [
         Held("rawcore.rc_a", TABLE, "file:/elsewhere/a"),
         Held("rawcore.rc_a", TABLE, "file:/warehouse_of_others/a"),
+        Held("rawcore.rc_a", TABLE, "file:/w/nested_warehouse/a"),
+        Held("rawcore.rc_a", TABLE, "file:/w/.catalog/rawcore.db/rc_a"),
+        Held("rawcore.rc_a", TABLE, "file:/w/.catalog"),
         Held("rawcore.rc_a", TABLE),
         Held("rawcore.rc_a", VIEW, mark=mark_of("file:/other"), digest="1"),
     ],
@@ -126,9 +130,31 @@ def test_a_table_in_place_of_a_view_of_the_warehouse_is_outdated():
 def test_only_entries_of_the_warehouse_can_be_extra_and_come_first():
     own = [Held("raw.old", TABLE, "file:/w/old"), Held("raw.v", VIEW, mark=MARK), Held("raw.f", FUNCTION, mark=MARK)]
     foreign = [Held("raw.x", TABLE, "file:/x"), Held("raw.w", VIEW), Held("raw.g", FUNCTION), Held("raw.t", TABLE)]
+    foreign += [Held("raw.n", TABLE, "file:/w/nested/a"), Held("raw.m", TABLE, "file:/w/.catalog/raw.db/m")]
     findings = problems(*own, *foreign)
     assert sorted(findings[:3]) == [("raw.f", EXTRA), ("raw.old", EXTRA), ("raw.v", EXTRA)]
     assert [problem for _, problem in findings[3:]] == [MISSING] * 3
+
+
+def test_view_of_the_warehouse_over_a_name_of_others_is_outdated():
+    foreign = Held("rawcore.rc_a", TABLE, "file:/elsewhere/a")
+    expected = [(A.name, FOREIGN), (CURRENT.name, OUTDATED), (AS_OF.name, OUTDATED)]
+    assert problems(foreign, *HELD[1:]) == expected
+
+
+def test_view_whose_query_was_changed_in_the_catalog_is_outdated():
+    view = replace(CURRENT, statement="CREATE OR REPLACE VIEW x\nAS /* one */ SELECT 1 -- a note\n")
+    for text in ("SELECT 2", "SELECT '1'", "SELECT 1 -- a note\nFROM others", ""):
+        assert problems(HELD[0], replace(HELD[1], text=text), wanted=(A, view)) == [(view.name, OUTDATED)], text
+    for text in ("SELECT 1", " SELECT 1\n", None):  # Spark stores the query without comments around it
+        assert problems(HELD[0], replace(HELD[1], text=text), wanted=(A, view)) == [], text
+
+
+def test_table_whose_files_a_drop_would_delete_is_altered_but_never_dropped():
+    purged = replace(HELD[0], purged=True)
+    assert problems(purged, wanted=(A,)) == [(A.name, OUTDATED)]
+    assert problems(purged, wanted=()) == [(A.name, FAILED)]
+    assert problems(replace(purged, name=CURRENT.name), HELD[0], wanted=(A, CURRENT)) == [(CURRENT.name, FAILED)]
 
 
 def test_partial_comparison_reports_no_extra_names():
@@ -163,9 +189,21 @@ def test_view_digest_changes_with_the_type_of_an_input_column():
     assert before["stage.stg_a"] != after["stage.stg_a"]
 
 
-def test_narrowed_names_include_views_over_the_chosen_tables():
+def test_narrowed_names_include_views_over_the_chosen_tables_and_all_tables_that_they_read():
     assert [name.name for name in narrowed(names(RAW, STAGE), {RAW.key})] == ["raw.raw_a", "stage.stg_a"]
-    assert [name.name for name in narrowed(names(RAW, STAGE), {STAGE.key})] == ["stage.stg_a"]
+    assert [name.name for name in narrowed(names(RAW, STAGE), {STAGE.key})] == ["raw.raw_a", "stage.stg_a"]
+    joined = replace(CURRENT, name="stage.joined", reads=(("raw.a", "a"), ("raw.b", "b")))
+    raw = [replace(A, name=f"raw.{key}", dataset=key, key=key) for key in "abc"]
+    assert [name.name for name in narrowed([*raw, joined], {"a"})] == ["raw.a", "raw.b", "stage.joined"]
+
+
+def test_finding_of_a_foreign_name_has_no_credentials_of_its_location():
+    held = Held("rawcore.rc_a", TABLE, "s3a://KEY:SECRET/part@bucket/t")
+    (finding,) = compare((A,), [held], locations={"a": "file:/w/a"}, warehouse=WAREHOUSE, mark=MARK, whole=True)
+    assert "at s3a://bucket/t of" in finding.message
+    held = Held("rawcore.rc_a", TABLE, "abfss://container@account.dfs.core.windows.net/t")
+    (finding,) = compare((A,), [held], locations={"a": "file:/w/a"}, warehouse=WAREHOUSE, mark=MARK, whole=True)
+    assert held.location in finding.message
 
 
 def test_finding_states_in_one_line_why_a_name_was_not_published():
