@@ -9,6 +9,7 @@ from typing import Any
 from loader.domain.sources.file_detection.cells import CURRENCY, EMPTY, MARK, kind_of
 from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.model import Question, first_names
+from loader.domain.sources.headers import is_drawn
 from metadata.domain.sources.value_formats import BRACKETS, TRAILING
 
 _BLANKS = " \u00a0\u202f"
@@ -227,7 +228,7 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
     has_days = is_of_dates(name)
     for text in values:
         value = text.strip()
-        if kind_of(value) == EMPTY:
+        if kind_of(value) == EMPTY or is_drawn((value,)):
             continue
         match = SIGNED.fullmatch(value)
         if match is None:

@@ -137,6 +137,45 @@ def test_sum_of_a_table_whose_first_column_has_texts_is_asked():
     assert questions_of(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("end", "lines"),
+    [
+        (";;-----\n;;31,75\n", 2),
+        (";;=====\nSumme;;31,75\n", 2),
+        (";;_____\n\n;;31,75\n(3 Zeilen)\n", 4),
+        ("-----------\nSumme;3;31,75\n-----------\n", 3),
+        ("-----------\n", 1),
+    ],
+)
+def test_total_below_a_drawn_line_is_no_record(end: str, lines: int):
+    result = detected(f"Konto;Text;Betrag\n1000;Kasse;10,50\n1200;Bank;20,25\n1400;Post;1,00\n{end}")
+    assert result.options == {"delimiter": ";", "footer_lines": lines, "decimal_separator": ","}
+    assert (str(result.columns[2].type), result.questions) == ("decimal(18,2)", ())
+
+
+@pytest.mark.parametrize("records", ["C;4,0\n", "C;4,0\n----;----\nD;5,0\n"])
+def test_whole_records_below_a_drawn_line_are_left_out_only_if_confirmed(records: str):
+    result = detected(f"name;amount\nA;1,5\nB;2,5\n----;----\n{records}")
+    assert result.options == {"delimiter": ";", "decimal_separator": ","}
+    assert questions_of(result)["footer_lines"][0] == 0
+
+
+@pytest.mark.parametrize("sign", ["", "*"])
+def test_last_numbers_without_a_key_are_left_out_only_if_confirmed(sign: str):
+    result = detected(f"Konto;Text;Soll;Haben\n1000;Kasse;10;2\n1200;Bank;20;3\n{sign};;30;5\n")
+    assert "footer_lines" not in result.options
+    assert questions_of(result)["footer_lines"] == (0, 1)
+
+
+def test_last_record_without_a_key_is_one_if_others_have_none_either():
+    assert "footer_lines" not in questions_of(detected("a;b;c;d\n1;x;1;2\n;y;2;3\n;;3;4\n"))
+
+
+def test_lines_of_another_width_below_a_blank_line_are_asked():
+    result = detected("page,views,users\n/a,10,5\n/b,20,6\n\nday,views\n2024-01-01,12\n2024-01-02,18\n")
+    assert questions_of(result)["footer_lines"][-1] == 4
+
+
 def test_quote_that_is_not_closed_is_asked():
     assert questions_of(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
 
