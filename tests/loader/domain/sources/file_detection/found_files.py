@@ -752,7 +752,7 @@ FILES = (
         "table_of_markdown",
         "| id | name | amount |\n|----|:----:|-------:|\n| 1 | Ann | 10.50 |\n| 2 | Bob | 7.25 |\n",
         {"delimiter": "|", "header_lines": 2, "ignored_columns": "(column 1), (column 5)"},
-        types={"id": "string"},
+        types={"id": "integer", "amount": "decimal(18,2)"},
         asks=("ignored_columns",),
     ),
 )  # fmt: skip
