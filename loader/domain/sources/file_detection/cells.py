@@ -10,7 +10,7 @@ TYPED = frozenset({NUMBER, DATE, TIME, CODE})
 # Currency before an amount, currency or percent sign after it.
 CURRENCY, MARK = r"(?:[€$£¥] ?)?", r"(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?"
 _NUMBER = re.compile(
-    rf"{CURRENCY}[-−+(]?(?:\d{{1,3}}(?:[.,'’_ \u00a0\u202f]\d{{3}})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?{MARK}"
+    rf"{CURRENCY}(?:-[ \u00a0\u202f]|[-−+(])?(?:\d{{1,3}}(?:[.,'’_ \u00a0\u202f]\d{{3}})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?{MARK}"
 )
 _MONTH = r"[A-Za-zÀ-ÿ]{3,9}\.?"
 _CLOCK = (

@@ -10,7 +10,6 @@ from loader.domain.sources.file_detection.cells import CURRENCY, EMPTY, MARK, ki
 from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.model import Question, first_names
 from loader.domain.sources.headers import is_drawn
-from metadata.domain.sources.value_formats import BRACKETS, TRAILING
 
 _BLANKS = " \u00a0\u202f"
 _GROUPS = r"\d{1,3}(?P<group>[.,'’_ \u00a0\u202f])\d{3}(?:(?P=group)\d{3})*"
@@ -20,8 +19,11 @@ _OTHER_GROUP = re.compile(r"[-+]?\d{1,3}(?P<group>['’_ \u00a0\u202f])\d{3}")
 _OPEN = re.compile(r"[-+]?[1-9]\d{0,2}(?P<sign>[.,])\d{3}")
 # A number does not begin with a zero before other digits; codes like 01.11 do.
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)?(?P<decimal>[.,])\d+(?:[eE][-+]?\d+)?")
-# Negative numbers like 12,50- and (12.50).
-SIGNED = re.compile(r"(?!\(?0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brackets>[\d.,][^()]*)\))")
+# Negative numbers like 12,50-, (12.50) and - 12,50; the groups are named by the ways.
+SIGNED = re.compile(
+    r"(?!\(?0\d|-.0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brackets>[\d.,][^()]*)\)|"
+    r"-[ \u00a0\u202f](?P<spaced>[\d.,](?:[^()]*\d)?))"
+)
 # Days without a year, like 31.01, in a column with a name of dates.
 _DAY = re.compile(r"[0-3]\d\.[01]\d")
 # Amounts with a currency or percent sign, and their numbers.
@@ -234,9 +236,10 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
         if match is None:
             is_number = not (has_days and _DAY.fullmatch(value)) and column.separators.count(value)
         else:
-            number = match["trailing"] or match["brackets"]
+            way = match.lastgroup or ""
+            number = match[way]
             is_number = column.signed.count(number)
-            column.signs[TRAILING if match["trailing"] else BRACKETS] += 1
+            column.signs[way] += 1
             column.has_clear_sign |= sum(sign.isdigit() for sign in number) > 2
         count += is_number
         others += not is_number
