@@ -7,14 +7,14 @@ import codecs
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loader.contract.refusals import Refusal
 from loader.domain.sources.encodings import notes_of_texts
 from loader.domain.sources.file_detection.character_sets import detect_character_set
 from loader.domain.sources.file_detection.column_types import column_type
-from loader.domain.sources.file_detection.dialects import Dialect, Row, detect_dialect, width_of
+from loader.domain.sources.file_detection.dialects import Dialect, Row, detect_dialect, has_stray_quote, width_of
 from loader.domain.sources.file_detection.examples import TextView, of_structure, of_values
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.footers import without_footer
@@ -145,6 +145,9 @@ def _table(sample: FileSample) -> _Table:
     ]
     structure = detect_structure(rows, later[-1] if later else None, has_end=not sample.is_cut)
     names, options = _names(structure)
+    if dialect.keeps_quotes and not has_stray_quote(dialect, lines[structure.skip_lines :]):
+        dialect = replace(dialect, keeps_quotes=False)
+        questions = [question for question in questions if question.option != "quotes_inside"]
     asked = [character_set.question] if character_set.question is not None else []
     read = {"delimiter": dialect.delimiter, "quote": dialect.quote, "encoding": character_set.name}
     read = {name: value for name, value in read.items() if value != _OPTIONS[name].default_of(CSV)}

@@ -180,6 +180,62 @@ def test_quote_that_is_not_closed_is_asked():
     assert questions_of(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
 
 
+def test_text_after_a_closing_quote_is_asked():
+    result = detected('id\ttitle\n1\t"Bar" none\n2\t"Giliap"\n')
+    assert (result.options, questions_of(result)["quote"]) == ({"delimiter": "\t", "quote": ""}, ("", '"'))
+    result = detected('id,title,n\n1,"Bar" none,3\n2,"Rome, Open City",4\n')
+    assert (result.options, questions_of(result)["quote"]) == ({}, ('"', ""))
+
+
+@pytest.mark.parametrize(
+    "text", ['a,b\n1,"x" \n2,"y"\n', 'a,b\n1,"say ""x"" y"\n2,"y"\n', '"a b" 1 "c"\n"d e" 2 "f"\n']
+)
+def test_quoted_fields_that_end_with_their_quote_are_not_asked(text: str):
+    assert "quote" not in questions_of(detected(text))
+
+
+def test_quotes_in_lines_before_the_header_are_not_asked():
+    result = detected('##INFO=<ID=DP,Description="Depth">\n#CHROM\tPOS\n20\t14370\n21\t17330\n')
+    assert (result.options, result.questions) == ({"delimiter": "\t", "skip_lines": 1}, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1::1193::5::978300760\n1::661::3::978302109\n",
+        "1::Toy Story::Animation|Comedy\n2::Heat::Action|Crime\n3::M: I::Drama\n",
+    ],
+)
+def test_delimiter_of_two_characters_is_asked(text: str):
+    result = detected(text)
+    assert (result.options["delimiter"], questions_of(result)["delimiter"][0]) == (":", ":")
+    assert result.questions[0].reason == ":: may separate the fields, but a delimiter is one character"
+
+
+@pytest.mark.parametrize("text", ["id,type,n\n1,std::string,2\n2,std::vector,3\n", "id;ip;n\n1;fe80::1;2\n2;fe80::2;3\n"])
+def test_two_colons_within_values_are_no_delimiter(text: str):
+    assert not detected(text).questions
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("0100124 Abbeville          2688  AL\n0100460 Adamsville         4522  AL\n", ","),
+        ("        ID NAME           SALARY\n---------- ---------- ----------\n       101 Ann         2500\n"
+         "       102 Bob          950\n", ","),
+        ('18.0   8   307.0   12.0\t"chevrolet"\n15.0   8   350.0   11.5\t"buick"\n25.0   4   98.0    ?\t"ford"\n', "\t"),
+        ("#YY  MM DD WDIR WSPD GST\n#yr  mo dy degT m/s  m/s\n2024 01 31 230  5.0  6.0\n2024 01 31  30 10.0   MM\n", " "),
+    ],
+    ids=["fixed", "sql_client", "first_column", "buoy"],
+)  # fmt: skip
+def test_delimiter_of_values_that_are_aligned_by_blanks_is_asked(text: str, delimiter: str):
+    assert questions_of(detected(text))["delimiter"][0] == delimiter
+
+
+def test_two_blanks_within_texts_are_no_alignment():
+    assert not detected("id,text\n1,a  b\n2,c  d  e\n3,f\n").questions
+
+
 def test_quotes_inside_of_values_are_asked():
     assert questions_of(detected('id,size\n1,5" pipe\n2,6" pipe\n'))["quotes_inside"] == ("keep", "refuse")
 
