@@ -113,7 +113,7 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     lines = lines[:_ROWS]
     best, questions = _likeliest(lines)
     if not any(question.option == "delimiter" for question in questions) and _are_aligned(best, lines):
-        reason = "values are aligned by blanks, as in a file of format fixed, which has positions in place of a delimiter"
+        reason = "values are aligned by blanks, as in a file of format fixed, which has no delimiter"
         other = " " if best.delimiter != " " else ","
         questions = [Question("delimiter", (best.delimiter, other), reason), *questions]
     return best, questions

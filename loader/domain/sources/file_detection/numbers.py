@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loader.domain.sources.file_detection.cells import CURRENCY, EMPTY, MARK, kind_of
+from loader.domain.sources.file_detection.cells import CURRENCY, EMPTY, MARK, NUMBER, kind_of
 from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.model import Question, first_names
 from loader.domain.sources.headers import is_drawn
@@ -29,6 +29,8 @@ _DAY = re.compile(r"[0-3]\d\.[01]\d")
 # Amounts with a currency or percent sign, and their numbers.
 _MARKED = re.compile(rf"{CURRENCY}([-+]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?){MARK}")
 _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
+# Numbers that no format reads: groups of two digits as in India, a minus of printed texts, and one after a blank.
+_UNREAD = re.compile(r"[-+]?\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?|−[ \u00a0\u202f]?[\d.,]*\d|\d[\d.,]*[ \u00a0\u202f]-")
 
 
 @dataclass
@@ -123,6 +125,16 @@ def detect_numbers(columns: Mapping[str, Sequence[str]], delimiter: str) -> tupl
     separators, questions = _separators(of_numbers, delimiter)
     negative, of_signs = _negative_numbers([column for column in read if column.signs])
     return separators | negative, [*questions, *of_signs]
+
+
+def unread_numbers(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the columns of numbers of which no format reads some: they stay texts."""
+    return tuple(name for name, values in columns.items() if _has_unread_numbers(values))
+
+
+def _has_unread_numbers(values: Sequence[str]) -> bool:
+    present = [value.strip() for value in values if kind_of(value) != EMPTY]
+    return any(map(_UNREAD.fullmatch, present)) and all(kind_of(value) == NUMBER for value in present)
 
 
 def _negative_numbers(columns: Sequence[_Column]) -> tuple[dict[str, Any], list[Question]]:

@@ -13,6 +13,8 @@ from loader.domain.sources.file_detection.tables import Table
 from loader.domain.sources.headers import is_drawn
 
 _MOST_BEFORE, _MOST_HEADER_LINES = 200, 6
+# Part of the values of a record that may be of other kinds than those below them.
+_FEW_WRONG = 0.2
 # Rows below the first record of which few are of other kinds.
 _FOLLOWING = 3
 _COMMENTS = ("#", "//", "--", "%", "*", "!")
@@ -45,6 +47,8 @@ def detect_structure(rows: Sequence[Row], last: Sequence[Row] | None = None, *, 
         return Structure(rows=tuple(rows), width=0)
     table = _Beginning(tuple(rows), width)
     start, questions = table.header_start()
+    if table.lacks_name(start):
+        start, questions = table.start_below(start)
     footer, asked = footer_lines(table, rows[start.first_record :] if last is None else last)
     if not has_end or last is not None and not last:
         footer, asked = 0, [Question("footer_lines", (0,), "the end of the file was not read")]
@@ -92,6 +96,23 @@ class _Beginning(Table):
             return self._start_below(first, below[0])
         return self._without_names(first)
 
+    def lacks_name(self, start: _Start) -> bool:
+        """Return True for a header of one field less than records, as R writes it above names of rows."""
+        if start.header_lines != 1 or len(start.header[0].cells) != self.width - 1:
+            return False
+        records = [row for row in self.rows[start.first_record :] if len(row.cells) == self.width]
+        return start.header[0].filled == self.width - 1 and any(row.cells[-1].strip() for row in records)
+
+    def start_below(self, start: _Start) -> tuple[_Start, list[Question]]:
+        """Return the start of the records below a header that does not fit them, and the questions about it."""
+        reason = f"{_shown(start.header[0])} has one name less than records have fields"
+        below = self._start([], start.first_record)
+        questions = [
+            Question("header", (False, True), reason),
+            Question("skip_lines", (below.skip, start.skip), reason),
+        ]
+        return below, questions
+
     def _start_below(self, first: int, names: int) -> tuple[_Start, list[Question]]:
         """Return the start of a table with names below lines that look like its records."""
         row = self.rows[names]
@@ -107,7 +128,7 @@ class _Beginning(Table):
                 continue
             following = [other for other in self.rows[place + 1 : place + 1 + _FOLLOWING] if not other.is_empty]
             below = next((other for other in self.rows[place + 1 :] if not other.is_empty), None)
-            if sum(map(self._has_names, following)) > 1:
+            if sum(map(self._has_names, following)) > (self.violations(row)[0] == 0):
                 continue  # lines about the columns, like units and sources, some of them numbers
             # Years may span several columns whose names are below.
             if below is None or not self.is_names(below):
@@ -132,6 +153,12 @@ class _Beginning(Table):
             reason = f"{_shown(lines[-1])} is before the header, and may have names or values"
             questions = [*_others(questions, "skip_lines"), Question("skip_lines", (skip, lines[-1].line - 1), reason)]
         between = [row for row in self.rows[names + 1 : first] if not row.is_empty]
+        if between and len(header) > 1 and questions:
+            # Lines about the file, of which none need be its header.
+            reason, below = questions[0].reason, self.rows[first].line - 1
+            skips = next(question.candidates for question in questions if question.option == "skip_lines")
+            questions = [*_others(questions, "skip_lines"), Question("skip_lines", (*skips, below), reason)]
+            questions.append(Question("header", (True, False), reason))
         if len(header) == 1 and not questions and self._fills_gaps(header[0], (*between, self.rows[first])[0]):
             below = (*between, self.rows[first])[0]
             reason = f"{_shown(below)} may be a record, or has the names that are missing above"
@@ -257,7 +284,9 @@ class _Beginning(Table):
         is_series = len(numbers) == known - wrong and self._is_series(row, values, numbers)
         # Years that follow each other above other numbers are names, if the texts beside them may be names as well.
         is_clear_series = is_series and bool(texts) and evidence >= 0 and self._are_following_years(row, numbers)
-        if not wrong and not is_series and evidence < CLEAR:
+        # Few values of other kinds, among others that are like those below them, are those of a record.
+        is_record = not wrong and evidence < CLEAR or wrong <= _FEW_WRONG * known and evidence < 0
+        if is_record and not is_series:
             return self._start([], first), self._short_records(first)
         if is_series and (is_clear_series or evidence >= CLEAR):
             return self._start([row], first + 1), []

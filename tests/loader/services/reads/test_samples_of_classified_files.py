@@ -221,7 +221,7 @@ def test_note_of_a_classified_file_names_columns_as_they_are_shown(people: Sourc
     assert detect(editor_user, people.system, "people.csv").all_notes == (f"(column 3) {sentence}",)
     with acting_as(editor_user):
         result, _ = readable_sample(editor_user, people.system, Place("people.csv", "csv", None))
-    assert (result.unread_dates, result.questions) == (("(column 3)",), ())
+    assert (result.unread_columns, result.questions) == (("(column 3)",), ())
 
 
 @pytest.mark.parametrize("content", ["", "a\0b;ada@x\n1;2\n"])

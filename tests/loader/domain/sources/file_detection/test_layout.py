@@ -180,6 +180,51 @@ def test_quote_that_is_not_closed_is_asked():
     assert questions_of(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
 
 
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("id,use,,\n,A,B,C\n1,A,,C\n2,,B,\n", ["id", "use A", "use B", "use C"]),
+        ('"region";"year";\n"region";"2020";"2021"\n"a";1796460;1815278\n"b";894470;906876\n',
+         ["region region", "year 2020", "year 2021"]),
+    ],
+)  # fmt: skip
+def test_row_that_fills_the_gaps_of_a_header_likely_belongs_to_it(text: str, columns: list):
+    result = detected(text)
+    assert questions_of(result) == {"header_lines": (2, 1)}
+    assert [column.name for column in result.columns] == columns
+
+
+def test_lines_about_columns_above_a_series_are_asked():
+    records = "".join(f"2024-01-{day},5.{day},4.{day}\n" for day in range(11, 19))
+    result = detected(f'"Series","a","b"\n"Unit:","%","%"\n"Multiplier:","1","1"\n"Time","X","Y"\n{records}')
+    assert questions_of(result) == {"header_lines": (4, 3, 2, 1), "skip_lines": (0, 1, 2, 3)}
+    assert [str(column.type) for column in result.columns] == ["date", "decimal(18,2)", "decimal(18,2)"]
+
+
+def test_lines_about_a_series_without_a_header_are_asked():
+    records = "".join(f'"20{year}","{year}.5"\n' for year in range(10, 20))
+    result = detected(f'"Title","Rate"\n"Unit","%"\n"Next release","14 February"\n"Notes",\n{records}')
+    assert questions_of(result)["header"] == (True, False)
+    assert 4 in questions_of(result)["skip_lines"]
+
+
+def test_comments_above_a_header_are_no_part_of_it():
+    result = detected("#group,false,true\n#datatype,string,double\n,host,_value\n,web1,1.5\n,web2,2.5\n")
+    assert result.options == {"skip_lines": 2, "ignored_columns": "(column 1)"}
+
+
+def test_header_with_a_name_too_few_is_asked():
+    result = detected('"mpg","cyl"\n"Mazda RX4",21.5,6\n"Datsun 710",22.8,4\n')
+    assert result.options == {"skip_lines": 1, "header": False}
+    assert questions_of(result) == {"header": (False, True), "skip_lines": (1, 0)}
+    assert [str(column.type) for column in result.columns] == ["string", "float", "integer"]
+
+
+def test_years_above_other_numbers_are_names_in_any_language():
+    result = detected("지역,항목,2022,2023\n전국,총인구수,51439038,51325329\n서울,총인구수,9428372,9386034\n")
+    assert (result.options, result.questions) == ({}, ())
+
+
 def test_text_after_a_closing_quote_is_asked():
     result = detected('id\ttitle\n1\t"Bar" none\n2\t"Giliap"\n')
     assert (result.options, questions_of(result)["quote"]) == ({"delimiter": "\t", "quote": ""}, ("", '"'))
@@ -212,7 +257,7 @@ def test_delimiter_of_two_characters_is_asked(text: str):
     assert result.questions[0].reason == ":: may separate the fields, but a delimiter is one character"
 
 
-@pytest.mark.parametrize("text", ["id,type,n\n1,std::string,2\n2,std::vector,3\n", "id;ip;n\n1;fe80::1;2\n2;fe80::2;3\n"])
+@pytest.mark.parametrize("text", ["id,type,n\n1,std::string,2\n2,std::map,3\n", "id;ip;n\n1;fe80::1;2\n2;fe80::2;3\n"])
 def test_two_colons_within_values_are_no_delimiter(text: str):
     assert not detected(text).questions
 
@@ -223,8 +268,9 @@ def test_two_colons_within_values_are_no_delimiter(text: str):
         ("0100124 Abbeville          2688  AL\n0100460 Adamsville         4522  AL\n", ","),
         ("        ID NAME           SALARY\n---------- ---------- ----------\n       101 Ann         2500\n"
          "       102 Bob          950\n", ","),
-        ('18.0   8   307.0   12.0\t"chevrolet"\n15.0   8   350.0   11.5\t"buick"\n25.0   4   98.0    ?\t"ford"\n', "\t"),
-        ("#YY  MM DD WDIR WSPD GST\n#yr  mo dy degT m/s  m/s\n2024 01 31 230  5.0  6.0\n2024 01 31  30 10.0   MM\n", " "),
+        ('18.0   8   307.0   12.0\t"dodge"\n15.0   8   350.0   11.5\t"buick"\n25.0   4   98.0    ?\t"ford"\n', "\t"),
+        ("#YY  MM DD WDIR WSPD GST\n#yr  mo dy degT m/s  m/s\n"
+         "2024 01 31 230  5.0  6.0\n2024 01 31  30 10.0   MM\n", " "),
     ],
     ids=["fixed", "sql_client", "first_column", "buoy"],
 )  # fmt: skip

@@ -5,7 +5,8 @@ import pytest
 from loader.domain.sources.file_detection.detect import value_questions
 from loader.domain.sources.file_detection.examples import of_values
 from loader.domain.sources.file_detection.null_words import detect_null_string
-from loader.domain.sources.file_detection.numbers import detect_numbers
+from loader.domain.sources.file_detection.numbers import detect_numbers, unread_numbers
+from tests.loader.domain.sources.file_detection.detected_text import detected
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,13 @@ def test_errors_of_spreadsheets_are_no_other_values_than_numbers():
     values = {"quote": ["1,5", "#DIV/0!", "2,5"]}
     assert detect_numbers(values, ";") == ({"decimal_separator": ","}, [])
     assert detect_null_string(values) == ({"null_string": "#DIV/0!"}, [])
+
+
+@pytest.mark.parametrize("values", [["44,18,797", "1,234"], ["−5,5", "6,5"], ["5,00 -", "1,25"]])
+def test_numbers_that_no_format_reads_stay_texts_with_a_note(values: list[str]):
+    assert unread_numbers({"a": values, "b": ["1,234", "5"], "c": [*values, "x"]}) == ("a",)
+    result = detected("id;a\n" + "".join(f"{place};{value}\n" for place, value in enumerate(values)))
+    assert (str(result.columns[1].type), result.unread_columns) == ("string", ("a",))
 
 
 def test_another_column_settles_the_separator():
