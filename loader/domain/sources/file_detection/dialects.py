@@ -19,8 +19,9 @@ _ROWS = 1_500
 _CLOSE, _SIMILAR = 0.95, 0.85
 # Fields of lines above a table, and the number of these lines.
 _NARROW, _FEW_LINES = 3, 30
-# Two signs that separate fields, as in files of MovieLens.
-_DOUBLED = "::"
+# Delimiters of several characters, as in files of MovieLens.
+_LONG_DELIMITERS = ("::", "~|~", "|~|", "^|^", "|^|", "#|#", "@@")
+_COMMENT = "#"
 # Blanks between values that are aligned below each other.
 _ALIGNED = re.compile(r"(?<=\S) {2,}(?=\S)")
 _QUOTED = r"(?:^|[{0}])'[^'\n]*[^'\n]'(?=[{0}\r\n]|$)"
@@ -123,10 +124,12 @@ def _likeliest(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     """Return the likeliest dialect of lines, and what delimiter and quotes leave open."""
     text = "".join(lines)
     scores = [(score, dialect) for dialect in _candidates(text, lines) if (score := _score(dialect, lines)) > 0]
-    if _are_doubled(lines) and not any(_has_one_width(dialect, lines) for _, dialect in scores):
-        reason = f"{_DOUBLED} may separate the fields, but a delimiter is one character"
-        others = [sign for sign in _USUAL if sign in text] or [","]
-        return Dialect(_DOUBLED[0]), [Question("delimiter", (_DOUBLED[0], *others), reason)]
+    long = next((long for long in _LONG_DELIMITERS if _separates(long, lines)), "")
+    if long and not any(dialect.delimiter not in long and _has_one_width(dialect, lines) for _, dialect in scores):
+        sign = long[1] if len(long) > 2 else long[0]
+        others = [other for other in _USUAL if other in text and other != sign] or [","]
+        reason = f"{long} may separate the fields, but a delimiter is one character"
+        return Dialect(sign), [Question("delimiter", (sign, *others), reason)]
     if not scores:
         rare = [Dialect(delimiter) for delimiter in _RARE_DELIMITERS if text.count(delimiter) >= len(lines)]
         scores = [(score, dialect) for dialect in rare if (score := _score(dialect, lines)) > 0.4]
@@ -165,9 +168,9 @@ def _likeliest(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     return best, questions
 
 
-def _are_doubled(lines: Sequence[str]) -> bool:
-    """Return True if all lines have the same number of signs that are a delimiter of two characters."""
-    counts = {line.count(_DOUBLED) for line in lines if line.strip()}
+def _separates(delimiter: str, lines: Sequence[str]) -> bool:
+    """Return True if all lines have a delimiter of several characters, each the same number of times."""
+    counts = {line.count(delimiter) for line in lines if line.strip()}
     return len(counts) == 1 and 0 not in counts and len(lines) > 1
 
 
@@ -247,7 +250,7 @@ def _order(dialect: Dialect) -> int:
 
 
 def _candidates(text: str, lines: Sequence[str]) -> list[Dialect]:
-    blanks = {line.strip().count(" ") for line in lines if line.strip()}
+    blanks = {line.strip().count(" ") for line in lines if line.strip() and not line.startswith(_COMMENT)}
     # Numbers with a comma before the decimals may have blanks between them.
     dialects = [Dialect(" ")] if len(blanks) == 1 and 0 not in blanks and '"' not in text else []
     for delimiter in DELIMITERS:

@@ -41,7 +41,7 @@ def footer_lines(table: Table, rows: Sequence[Row]) -> tuple[int, list[Question]
             break
         is_after, is_clear = _is_after(table, row)
         if place >= drawn:
-            is_total = is_clear or is_drawn(row.cells) or row.filled < table.usual_fill
+            is_total = is_after or is_drawn(row.cells) or row.filled < table.usual_fill
             is_after, is_clear = True, is_total and clear == starts[-1]
         is_after = is_after or place >= block or _is_total_without_key(table, rows, place)
         if not is_after:

@@ -21,6 +21,10 @@ _COMMENTS = ("#", "//", "--", "%", "*", "!")
 _YEAR = re.compile(r"(?:19|20|21)\d\d")
 
 
+# Dates and numbers that are rather no names, other than years and numbers of columns.
+_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{2}[./]\d{2}[./]\d{4}(?: .*)?|\d{6,14}")
+
+
 @dataclass(frozen=True)
 class Structure:
     """Lines before the header, records of the header, lines after the records, and the number of fields.
@@ -84,7 +88,8 @@ class _Beginning(Table):
         if first is None:
             return self._text_start()
         names = next((place for place in reversed(range(first)) if self._has_names(self.rows[place])), None)
-        if names is not None:
+        # Of several comments, only the last one may have the names.
+        if names is not None and not any(_is_comment(row) for row in self.rows[names:first][1:]):
             return self._named_start(names, first)
         silent = [place for place in range(first) if self._may_be_record(self.rows[place])]
         if silent:
@@ -153,6 +158,11 @@ class _Beginning(Table):
             reason = f"{_shown(lines[-1])} is before the header, and may have names or values"
             questions = [*_others(questions, "skip_lines"), Question("skip_lines", (skip, lines[-1].line - 1), reason)]
         between = [row for row in self.rows[names + 1 : first] if not row.is_empty]
+        if len(header) == 1 and not questions and self._has_values(header[0]):
+            reason = f"{_shown(header[0])} may be names or values"
+            below = (*between, self.rows[first])[0].line - 1
+            skips = (header[0].line - 1, below)
+            questions = [Question("header", (True, False), reason), Question("skip_lines", skips, reason)]
         if between and len(header) > 1 and questions:
             # Lines about the file, of which none need be its header.
             reason, below = questions[0].reason, self.rows[first].line - 1
@@ -172,11 +182,21 @@ class _Beginning(Table):
             questions = [Question("header_lines", counts, reason)]
         return self._start(header, self.rows.index(header[-1]) + 1), questions
 
+    def _has_values(self, header: Row) -> bool:
+        """Return True for names of which one is a date or a long number, as in a line about the file."""
+        values = [cell.strip() for cell in header.cells if _VALUE.fullmatch(cell.strip())]
+        return len(values) == 1 and header.filled > 1 and not self.is_narrow(header)
+
     def _fills_gaps(self, header: Row, below: Row) -> bool:
         """Return True for a row with texts or years wherever the header has no names, which may be a part of it."""
         cells = [*header.cells, *[""] * self.width][: self.width]
         gaps = [place for place, cell in enumerate(cells) if not cell.strip()]
-        if not gaps or not self.fits(below) or not all(below.cells[place].strip() for place in gaps):
+        if (
+            not gaps
+            or not self.fits(below)
+            or self.is_narrow(below)
+            or not all(below.cells[place].strip() for place in gaps)
+        ):
             return False
         if not self.violations(below)[1]:
             return True

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from loader.domain.sources.file_detection.cells import EMPTY, TYPED, kind_of
 from loader.domain.sources.file_detection.dialects import Row
+from loader.domain.sources.headers import is_drawn
 
 # Rows at the beginning and end that may have other kinds than those between, and the number of rows of which few do not
 # matter.
@@ -25,7 +26,8 @@ class Table:
     def __post_init__(self) -> None:
         fills = [row.filled for row in self.rows if self.fits(row) and row.filled]
         self.usual_fill = statistics.quantiles(fills, n=4)[2] if len(fills) > 1 else float(self.width)
-        full = [row for row in self.rows if self.fits(row) and row.filled >= 0.5 * self.usual_fill]
+        records = [row for row in self.rows if self.fits(row) and not is_drawn(row.cells)]
+        full = [row for row in records if row.filled >= 0.5 * self.usual_fill]
         self.kinds = self._kinds(full)
 
     def fits(self, row: Row) -> bool:

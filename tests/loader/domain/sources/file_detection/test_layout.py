@@ -213,6 +213,28 @@ def test_comments_above_a_header_are_no_part_of_it():
     assert result.options == {"skip_lines": 2, "ignored_columns": "(column 1)"}
 
 
+def test_only_the_last_of_several_comments_may_be_the_header():
+    result = detected("#Software: Web Server 10 x\n#Version: 1.0\n10:00:01 GET /a 200\n10:00:07 PUT /b 404\n")
+    assert result.options == {"delimiter": " ", "skip_lines": 2, "header": False}
+    assert "delimiter" in questions_of(result)
+
+
+def test_first_line_with_a_date_may_be_about_the_file():
+    result = detected("HDR|20240131|CUST|v2\n1001|Ann|Oslo|12.50\n1002|Bob|Bonn|7.25\n1003|Cid|Rome|9.00\n")
+    assert questions_of(result) == {"header": (True, False), "skip_lines": (0, 1)}
+
+
+def test_section_below_a_header_is_no_part_of_it():
+    result = detected(",Jan,Feb,Total\nIncome,,,\nSales,1.5,2.5,4.0\nServices,1.0,1.5,2.5\n")
+    assert (result.options, result.questions) == ({}, ())
+
+
+def test_lines_drawn_around_few_records_do_not_hide_their_numbers():
+    result = detected("a | n | v\n--|---|---\nN | 1 | 2.5\nS | 2 | 3.5\n--|---|---\nTotal | 3 | 6.0\n")
+    assert result.options == {"delimiter": "|", "header_lines": 2, "footer_lines": 2}
+    assert questions_of(result) == {"header_lines": (2, 1)}
+
+
 def test_header_with_a_name_too_few_is_asked():
     result = detected('"mpg","cyl"\n"Mazda RX4",21.5,6\n"Datsun 710",22.8,4\n')
     assert result.options == {"skip_lines": 1, "header": False}
@@ -249,12 +271,14 @@ def test_quotes_in_lines_before_the_header_are_not_asked():
     [
         "1::1193::5::978300760\n1::661::3::978302109\n",
         "1::Toy Story::Animation|Comedy\n2::Heat::Action|Crime\n3::M: I::Drama\n",
+        "1~|~Ann~|~12.5\n2~|~Bob~|~7.25\n",
+        "id|^|name\n1|^|Ann\n2|^|Bob\n",
     ],
 )
-def test_delimiter_of_two_characters_is_asked(text: str):
+def test_delimiter_of_several_characters_is_asked(text: str):
     result = detected(text)
-    assert (result.options["delimiter"], questions_of(result)["delimiter"][0]) == (":", ":")
-    assert result.questions[0].reason == ":: may separate the fields, but a delimiter is one character"
+    assert questions_of(result)["delimiter"][0] == result.options["delimiter"]
+    assert "may separate the fields, but a delimiter is one character" in result.questions[0].reason
 
 
 @pytest.mark.parametrize("text", ["id,type,n\n1,std::string,2\n2,std::map,3\n", "id;ip;n\n1;fe80::1;2\n2;fe80::2;3\n"])
