@@ -230,7 +230,7 @@ def test_section_below_a_header_is_no_part_of_it():
 
 
 def test_lines_drawn_around_few_records_do_not_hide_their_numbers():
-    result = detected("a | n | v\n--|---|---\nN | 1 | 2.5\nS | 2 | 3.5\n--|---|---\nTotal | 3 | 6.0\n")
+    result = detected("a | n | v\n--|---|---\nA | 1 | 2.5\nB | 2 | 3.5\n--|---|---\nTotal | 3 | 6.0\n")
     assert result.options == {"delimiter": "|", "header_lines": 2, "footer_lines": 2}
     assert questions_of(result) == {"header_lines": (2, 1)}
 
