@@ -80,12 +80,18 @@ def _block_of_other_width(table: Table, rows: Sequence[Row]) -> int:
 
 
 def _is_total_without_key(table: Table, rows: Sequence[Row], place: int) -> bool:
-    """Return True for a row with numbers, and nothing in the first column, where every record above has a value."""
+    """Return True for a row with numbers, and nothing in the first column, where every record above has a value.
+
+    Its other values, like a currency, are those of all records.
+    """
     row, above = rows[place], [other for other in rows[:place] if table.fits(other) and not other.is_empty]
     if not table.fits(row) or kind_of(row.cells[0]) != EMPTY or row.filled >= table.usual_fill or len(above) < 2:
         return False
-    has_number = any(kind_of(row.cells[column]) == NUMBER for column in table.typed)
-    return has_number and all(kind_of(other.cells[0]) != EMPTY for other in above)
+    kinds = [kind_of(cell) for cell in row.cells[: table.width]]
+    if NUMBER not in kinds or not all(kind_of(other.cells[0]) != EMPTY for other in above):
+        return False
+    others = [column for column, kind in enumerate(kinds) if kind not in (EMPTY, NUMBER)]
+    return all(other.cells[column] == row.cells[column] for column in others for other in above)
 
 
 def _count_lines(rows: Sequence[Row], start: int) -> int:

@@ -191,12 +191,9 @@ class _Beginning(Table):
         """Return True for a row with texts or years wherever the header has no names, which may be a part of it."""
         cells = [*header.cells, *[""] * self.width][: self.width]
         gaps = [place for place, cell in enumerate(cells) if not cell.strip()]
-        if (
-            not gaps
-            or not self.fits(below)
-            or self.is_narrow(below)
-            or not all(below.cells[place].strip() for place in gaps)
-        ):
+        if not gaps or not self.fits(below) or self.is_narrow(below):
+            return False
+        if not all(below.cells[place].strip() for place in gaps):
             return False
         if not self.violations(below)[1]:
             return True

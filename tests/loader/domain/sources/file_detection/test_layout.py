@@ -167,6 +167,10 @@ def test_last_numbers_without_a_key_are_left_out_only_if_confirmed(sign: str):
     assert questions_of(result)["footer_lines"] == (0, 1)
 
 
+def test_last_record_without_a_key_is_one_if_it_has_texts_of_its_own():
+    assert "footer_lines" not in questions_of(detected("a;b;c;d\n1;x;1;2\n2;y;2;3\n;z;3;\n"))
+
+
 def test_last_record_without_a_key_is_one_if_others_have_none_either():
     assert "footer_lines" not in questions_of(detected("a;b;c;d\n1;x;1;2\n;y;2;3\n;;3;4\n"))
 
