@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from loader.domain.sources.file_detection.cells import EMPTY, NUMBER, kind_of
+from loader.domain.sources.file_detection.cells import EMPTY, NUMBER, TIME, kind_of
 from loader.domain.sources.file_detection.dialects import Row
 from loader.domain.sources.file_detection.model import Question
 from loader.domain.sources.file_detection.tables import Table
@@ -90,7 +90,7 @@ def _is_total_without_key(table: Table, rows: Sequence[Row], place: int) -> bool
     kinds = [kind_of(cell) for cell in row.cells[: table.width]]
     if NUMBER not in kinds or not all(kind_of(other.cells[0]) != EMPTY for other in above):
         return False
-    others = [column for column, kind in enumerate(kinds) if kind not in (EMPTY, NUMBER)]
+    others = [column for column, kind in enumerate(kinds) if kind not in (EMPTY, NUMBER, TIME)]
     return all(other.cells[column] == row.cells[column] for column in others for other in above)
 
 
