@@ -158,22 +158,16 @@ class _Beginning(Table):
             reason = f"{_shown(lines[-1])} is before the header, and may have names or values"
             questions = [*_others(questions, "skip_lines"), Question("skip_lines", (skip, lines[-1].line - 1), reason)]
         between = [row for row in self.rows[names + 1 : first] if not row.is_empty]
-        if len(header) == 1 and not questions and self._has_values(header[0]):
+        below = between[0] if between else self.rows[first]
+        if not questions and len(header) == 1 and self._has_values(header[0]):
             reason = f"{_shown(header[0])} may be names or values"
-            below = (*between, self.rows[first])[0].line - 1
-            skips = (header[0].line - 1, below)
+            skips = (header[0].line - 1, below.line - 1)
             questions = [Question("header", (True, False), reason), Question("skip_lines", skips, reason)]
-        if between and len(header) > 1 and questions:
-            # Lines about the file, of which none need be its header.
-            reason, below = questions[0].reason, self.rows[first].line - 1
-            skips = next(question.candidates for question in questions if question.option == "skip_lines")
-            questions = [*_others(questions, "skip_lines"), Question("skip_lines", (*skips, below), reason)]
-            questions.append(Question("header", (True, False), reason))
-        if len(header) == 1 and not questions and self._fills_gaps(header[0], (*between, self.rows[first])[0]):
-            below = (*between, self.rows[first])[0]
+        elif questions and between and len(header) > 1:
+            questions = self._or_without_header(questions, header, first)
+        elif not questions and len(header) == 1 and self._fills_gaps(header[0], below):
             reason = f"{_shown(below)} may be a record, or has the names that are missing above"
-            header = [header[0], below]
-            return self._start(header, self.rows.index(below) + 1), [Question("header_lines", (2, 1), reason)]
+            header, questions = [header[0], below], [Question("header_lines", (2, 1), reason)]
         if between and not questions and not self._is_plain_record(between[0]):
             counts = (len(header), len(header) + 1)
             reason = f"{_shown(between[0])} may be a record, or a part of the header"
@@ -181,6 +175,15 @@ class _Beginning(Table):
                 header, counts = [*header, between[0]], counts[::-1]
             questions = [Question("header_lines", counts, reason)]
         return self._start(header, self.rows.index(header[-1]) + 1), questions
+
+    def _or_without_header(self, questions: Sequence[Question], header: list[Row], first: int) -> list[Question]:
+        """Return the questions about lines above the records, of which none need be the header."""
+        reason = questions[0].reason
+        asked = [question.candidates for question in questions if question.option == "skip_lines"]
+        skips = asked[0] if asked else (header[0].line - 1,)
+        skips = tuple(dict.fromkeys((*skips, self.rows[first].line - 1)))
+        of_lines = [Question("skip_lines", skips, reason), Question("header", (True, False), reason)]
+        return [*_others(questions, "skip_lines"), *of_lines]
 
     def _has_values(self, header: Row) -> bool:
         """Return True for names of which one is a date or a long number, as in a line about the file."""

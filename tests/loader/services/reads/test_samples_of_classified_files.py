@@ -214,7 +214,7 @@ UNREAD = "id;mail;born\n1;ada@x;12 enero 1980\n2;bob@x;3 marzo 1981\n"
 
 
 def test_note_of_a_classified_file_names_columns_as_they_are_shown(people: SourceDataset, landing: Path, editor_user):
-    sentence = "may have dates, in a format that is not read; they stay texts."
+    sentence = "may have dates or numbers in a format that is not read; they stay texts."
     (landing / "people.csv").write_text(UNREAD)
     assert detect(editor_user, people.system, "people.csv").all_notes == (f"born {sentence}",)
     (landing / "people.csv").write_text(UNREAD.replace("born", "ada"))
