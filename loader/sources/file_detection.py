@@ -120,7 +120,7 @@ def _of_other_format(path: Path, format_name: str, roots: Roots, shown: str) -> 
         sample.questions,
         pattern,
         short_name,
-        sample.unread_dates,
+        sample.unread_columns,
         sample.notes,
     )
 

@@ -114,7 +114,7 @@ def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
     options = {name: value for name, value in detected.options.items() if name not in _DECLARED_BY_USERS}
     sample = _declared_csv(path, options, rows)
     notes = (" ".join(reading_sentences(CSV, options)), *sample.notes)
-    return replace(sample, notes=notes, questions=detected.questions, unread_dates=detected.unread_dates)
+    return replace(sample, notes=notes, questions=detected.questions, unread_columns=detected.unread_columns)
 
 
 def _declared_csv(path: Path, options: dict[str, Any], rows: int) -> Sample:
@@ -173,7 +173,7 @@ def _record_reader(name: str) -> _Reader:
         whole = len(records) <= rows
         notes = [record.note for record in records if record.note]
         sample = sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=used)
-        return replace(sample, questions=questions, unread_dates=unread)
+        return replace(sample, questions=questions, unread_columns=unread)
 
     return read
 

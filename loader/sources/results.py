@@ -81,7 +81,7 @@ class Sample:
 
     ``typed`` is true if the delivery declares its types, ``whole`` if these are all its rows. ``extent`` describes the
     rows, like "the first 100 rows of orders.csv". ``questions`` are those of options that the values leave open,
-    ``unread_dates`` the columns of dates in a format that is not read.
+    ``unread_columns`` the columns of dates or numbers in a format that is not read.
     """
 
     columns: tuple[SampledColumn, ...]
@@ -93,12 +93,12 @@ class Sample:
     notes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     questions: tuple[Question, ...] = ()
-    unread_dates: tuple[str, ...] = ()
+    unread_columns: tuple[str, ...] = ()
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """Return the notes, and the one about columns of unread dates."""
-        return (*self.notes, *notes_of(self.unread_dates))
+        """Return the notes, and the one about columns in a format that is not read."""
+        return (*self.notes, *notes_of(self.unread_columns))
 
 
 _SAMPLES = 3

@@ -68,8 +68,8 @@ def _detect(user: Any, system: System, location: str, seconds: float) -> Detecte
         for column, name, target in zip(detected.columns, shown, target_names(shown), strict=True)
     )
     questions = tuple(question.without_values() for question in detected.questions)
-    unread = renamed(detected.unread_dates, names, shown)
-    return replace(detected, columns=columns, questions=questions, unread_dates=unread)
+    unread = renamed(detected.unread_columns, names, shown)
+    return replace(detected, columns=columns, questions=questions, unread_columns=unread)
 
 
 def _detected(system: System, location: str, seconds: float) -> Detected:

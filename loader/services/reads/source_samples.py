@@ -64,9 +64,9 @@ def _masked(
         for column, name in zip(result.columns, names, strict=True)
     ]
     questions = tuple(question.without_values() for question in result.questions)
-    unread = renamed(result.unread_dates, own_names, names)
+    unread = renamed(result.unread_columns, own_names, names)
     masked = frozenset(shown.name.lower() for shown in columns if shown.sample == (MASK,))
-    return replace(result, columns=tuple(columns), questions=questions, unread_dates=unread), masked
+    return replace(result, columns=tuple(columns), questions=questions, unread_columns=unread), masked
 
 
 def record_sensitive_sample(

@@ -11,6 +11,7 @@ from metadata.domain.sources.rest_addresses import headers_of, parameters_of
 from metadata.domain.sources.value_formats import (
     BRACKETS,
     DECIMAL_SEPARATORS,
+    SPACED,
     THOUSANDS_SEPARATORS,
     TRAILING,
     TimeFormat,
@@ -142,7 +143,7 @@ COUNT = Kind("a whole number from 1", lambda value: type(value) is int and value
 COLUMNS = Kind("names of columns with commas between", lambda value: bool(names_of(value)))
 DECIMAL = Kind("a point or a comma", lambda value: value in tuple(DECIMAL_SEPARATORS))
 THOUSANDS = Kind("a point, comma, apostrophe, blank or underscore", lambda value: value in tuple(THOUSANDS_SEPARATORS))
-NEGATIVE = one_of(TRAILING, BRACKETS)
+NEGATIVE = one_of(TRAILING, BRACKETS, SPACED)
 YEAR = Kind("a year from 1 to 9900", lambda value: type(value) is int and 1 <= value <= 9900)
 WORDS = Kind("words with commas between", lambda value: bool(words_of(value)))
 REFUSE_CHANGED, KEEP_LOADED, READ_AGAIN = "refuse", "keep", "reload"

@@ -95,10 +95,11 @@ DECIMAL_SEPARATORS = ".,"
 BLANKS = " \u00a0\u202f"
 THOUSANDS_SEPARATORS = ".,' _\u00a0\u202f’"
 # Ways in which negative numbers are written beside a minus before them, with the regular expression around a number.
-TRAILING, BRACKETS = "trailing", "brackets"
-_NEGATIVE = {TRAILING: "{}-", BRACKETS: r"\({}\)"}
-# Negative numbers of both ways, and their replacement, for Python and Java alike.
-NEGATIVE_TEXT, NEGATIVE_SIGN_FIRST = r"^\(?([^()]*[^()-])(?:-|\))$", "-$1"
+TRAILING, BRACKETS, SPACED = "trailing", "brackets", "spaced"
+_NEGATIVE = {TRAILING: "{}-", BRACKETS: r"\({}\)", SPACED: f"-[{BLANKS}]{{}}"}
+# Negative numbers of all ways, and their replacement, for Python and Java alike.
+NEGATIVE_TEXT = rf"^(?:\(?([^()]*[^()-])(?:-|\))|-[{BLANKS}]([^()]*))$"
+NEGATIVE_SIGN_FIRST = "-$1$2"
 
 
 @dataclass(frozen=True)
@@ -228,8 +229,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 class NumberFormat:
     """Separators of numbers: ``1.234,5`` has the decimal separator ``,`` and the thousands separator ``.``.
 
-    ``negative`` is the way in which negative numbers are written beside ``-12.5``: ``12.5-`` (TRAILING) or ``(12.5)``
-    (BRACKETS).
+    ``negative`` is the way in which negative numbers are written beside ``-12.5``: ``12.5-`` (TRAILING), ``(12.5)``
+    (BRACKETS) or ``- 12.5`` (SPACED).
     """
 
     decimal: str = "."

@@ -87,7 +87,8 @@ VALUE_OPTIONS = (
         NEGATIVE,
         None,
         "`trailing`",
-        "way in which negative numbers in text are written beside `-12.5`: `12.5-` (trailing) or `(12.5)` (brackets)",
+        "way in which negative numbers in text are written beside `-12.5`: `12.5-` (trailing), `(12.5)` (brackets) or "
+        "`- 12.5` (spaced)",
     ),
     Option(
         "true_words",

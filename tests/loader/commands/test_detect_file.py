@@ -97,5 +97,5 @@ def test_dates_that_are_not_read_are_a_note_and_no_question(tmp_path: Path):
     path = tmp_path / "a.csv"
     path.write_text("id;dia\n1;12 enero 2026\n2;3 marzo 2026\n")
     code, out, _ = run_command(str(path))
-    assert (code, "dia may have dates, in a format that is not read" in out) == (0, True)
+    assert (code, "dia may have dates or numbers in a format that is not read" in out) == (0, True)
     assert "likeliest" not in out

@@ -9,9 +9,10 @@ TYPED = frozenset({NUMBER, DATE, TIME, CODE})
 
 # Currency before an amount, currency or percent sign after it.
 CURRENCY, MARK = r"(?:[€$£¥] ?)?", r"(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?"
-_NUMBER = re.compile(
-    rf"{CURRENCY}[-−+(]?(?:\d{{1,3}}(?:[.,'’_ \u00a0\u202f]\d{{3}})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?{MARK}"
-)
+_SIGN, _SIGN_AFTER = r"(?:-[ \u00a0\u202f]|[-−+(])?", r"(?: ?[-)])?"
+# Also with groups of two digits, as in India.
+_WHOLE = r"(?:\d{1,2}(?:,\d{2})+,\d{3}|\d{1,3}(?:[.,'’_ \u00a0\u202f]\d{3})+|\d+)?"
+_NUMBER = re.compile(rf"{CURRENCY}{_SIGN}{_WHOLE}(?:[.,]\d+)?(?:[eE][-+]?\d+)?{_SIGN_AFTER}{MARK}")
 _MONTH = r"[A-Za-zÀ-ÿ]{3,9}\.?"
 _CLOCK = (
     r"(?:[T: ]{1,3}\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?(?: ?(?:Z|[+-]\d{2}:?\d{2}|UTC|GMT))?)?"

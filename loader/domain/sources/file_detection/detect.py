@@ -7,20 +7,20 @@ import codecs
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loader.contract.refusals import Refusal
 from loader.domain.sources.encodings import notes_of_texts
 from loader.domain.sources.file_detection.character_sets import detect_character_set
 from loader.domain.sources.file_detection.column_types import column_type
-from loader.domain.sources.file_detection.dialects import Dialect, Row, detect_dialect, width_of
+from loader.domain.sources.file_detection.dialects import Dialect, Row, detect_dialect, has_stray_quote, width_of
 from loader.domain.sources.file_detection.examples import TextView, of_structure, of_values
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.footers import without_footer
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample, Question
 from loader.domain.sources.file_detection.null_words import detect_null_string, without_word
-from loader.domain.sources.file_detection.numbers import detect_numbers
+from loader.domain.sources.file_detection.numbers import detect_numbers, unread_numbers
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.sentences import notes_of_names
 from loader.domain.sources.file_detection.structure import Structure, detect_structure
@@ -82,7 +82,7 @@ def _described(
 def value_questions(
     columns: Mapping[str, Sequence[str | None]], delimiter: str = ","
 ) -> tuple[dict[str, Any], tuple[Question, ...], tuple[str, ...]]:
-    """Return the options of values in text, what they leave open, with examples, and columns of unread dates."""
+    """Return the options of values in text, what they leave open, with examples, and columns that no format reads."""
     values = {name: [text or "" for text in texts] for name, texts in columns.items()}
     nulls, of_nulls = detect_null_string(values)
     values = without_word(values, nulls.get("null_string"))
@@ -92,7 +92,8 @@ def value_questions(
     words, of_words = detect_truth_words(values)
     every = (*questions, *asked, *of_words, *of_nulls)
     options = numbers | times | words | nulls
-    return options, tuple(of_values(question, values, options) for question in every), unread_dates(values)
+    unread = (*unread_dates(values), *unread_numbers(values))
+    return options, tuple(of_values(question, values, options) for question in every), unread
 
 
 def target_names(names: Sequence[str], table: str = "") -> list[str]:
@@ -145,6 +146,9 @@ def _table(sample: FileSample) -> _Table:
     ]
     structure = detect_structure(rows, later[-1] if later else None, has_end=not sample.is_cut)
     names, options = _names(structure)
+    if dialect.keeps_quotes and not has_stray_quote(dialect, lines[structure.skip_lines :]):
+        dialect = replace(dialect, keeps_quotes=False)
+        questions = [question for question in questions if question.option != "quotes_inside"]
     asked = [character_set.question] if character_set.question is not None else []
     read = {"delimiter": dialect.delimiter, "quote": dialect.quote, "encoding": character_set.name}
     read = {name: value for name, value in read.items() if value != _OPTIONS[name].default_of(CSV)}

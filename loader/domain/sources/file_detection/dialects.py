@@ -19,6 +19,11 @@ _ROWS = 1_500
 _CLOSE, _SIMILAR = 0.95, 0.85
 # Fields of lines above a table, and the number of these lines.
 _NARROW, _FEW_LINES = 3, 30
+# Delimiters of several characters, as in files of MovieLens.
+_LONG_DELIMITERS = ("::", "~|~", "|~|", "^|^", "|^|", "#|#", "@@")
+_COMMENT = "#"
+# Blanks between values that are aligned below each other.
+_ALIGNED = re.compile(r"(?<=\S) {2,}(?=\S)")
 _QUOTED = r"(?:^|[{0}])'[^'\n]*[^'\n]'(?=[{0}\r\n]|$)"
 
 
@@ -106,9 +111,25 @@ def _width_at_end(rows: Sequence[Row]) -> int:
 
 def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     """Return the dialect of a text, given by its lines, and the questions that it leaves open."""
-    text = "".join(lines[:_ROWS])
     lines = lines[:_ROWS]
+    best, questions = _likeliest(lines)
+    if not any(question.option == "delimiter" for question in questions) and _are_aligned(best, lines):
+        reason = "values are aligned by blanks, as in a file of format fixed, which has no delimiter"
+        other = " " if best.delimiter != " " else ","
+        questions = [Question("delimiter", (best.delimiter, other), reason), *questions]
+    return best, questions
+
+
+def _likeliest(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
+    """Return the likeliest dialect of lines, and what delimiter and quotes leave open."""
+    text = "".join(lines)
     scores = [(score, dialect) for dialect in _candidates(text, lines) if (score := _score(dialect, lines)) > 0]
+    long = next((long for long in _LONG_DELIMITERS if _separates(long, lines)), "")
+    if long and not any(dialect.delimiter not in long and _has_one_width(dialect, lines) for _, dialect in scores):
+        sign = long[1] if len(long) > 2 else long[0]
+        others = [other for other in _USUAL if other in text and other != sign] or [","]
+        reason = f"{long} may separate the fields, but a delimiter is one character"
+        return Dialect(sign), [Question("delimiter", (sign, *others), reason)]
     if not scores:
         rare = [Dialect(delimiter) for delimiter in _RARE_DELIMITERS if text.count(delimiter) >= len(lines)]
         scores = [(score, dialect) for dialect in rare if (score := _score(dialect, lines)) > 0.4]
@@ -122,9 +143,15 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     }
     if not _has_one_width(best, lines):
         close |= {other.delimiter: score for score, other in scores if _has_one_width(other, lines)}
-    if best.quote and not best.keeps_quotes and _has_stray_quote(best, lines):
+    if best.quote and not best.keeps_quotes and has_stray_quote(best, lines):
         best = replace(best, keeps_quotes=True)
     questions = []
+    if _has_text_after_quotes(best, text):
+        plain = replace(best, quote="", escape="")
+        if _has_one_width(plain, lines):
+            best = plain
+        else:
+            questions.append(Question("quote", (best.quote, ""), "quoted fields go on after their closing quote"))
     if best.delimiter in _RARE_DELIMITERS:
         close |= {sign: 0.0 for sign in _USUAL if (sign in text or sign == ",") and sign not in close}
     if close:
@@ -139,6 +166,38 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
         reason = "a quote that begins a field is not closed, or is part of the value"
         questions.append(Question("quote", ("", '"'), reason))
     return best, questions
+
+
+def _separates(delimiter: str, lines: Sequence[str]) -> bool:
+    """Return True if all lines have a delimiter of several characters, each the same number of times."""
+    counts = {line.count(delimiter) for line in lines if line.strip()}
+    return len(counts) == 1 and 0 not in counts and len(lines) > 1
+
+
+def _are_aligned(dialect: Dialect, lines: Sequence[str]) -> bool:
+    """Return True for values that are aligned by blanks: in most lines of one column, or in all fields of one of many.
+
+    Several blanks within a line of text are an accident, the same number of gaps in each field is none.
+    """
+    rows = [row for row in dialect.rows(lines) if not row.is_empty]
+    width = width_of(rows)
+    if len(rows) < 2 or width < 1:
+        return False
+    if width == 1:
+        return sum(bool(_ALIGNED.search(row.cells[0].strip())) for row in rows) >= 0.6 * len(rows)
+    body = [row for row in rows if len(row.cells) == width][1:]
+    gaps = [{len(_ALIGNED.findall(row.cells[place].strip())) for row in body} for place in range(width)]
+    return len(body) > 1 and any(len(counts) == 1 and max(counts) > 1 for counts in gaps)
+
+
+def _has_text_after_quotes(dialect: Dialect, text: str) -> bool:
+    """Return True if a quoted field goes on after its closing quote, like ``"Bar" none``."""
+    if not dialect.quote or dialect.escape != dialect.quote:
+        return False
+    sign, quote = re.escape(dialect.delimiter), re.escape(dialect.quote)
+    gap = " *" if dialect.delimiter != " " else ""
+    pattern = f"(?:^|{sign}){quote}[^{quote}\n]+{quote}{gap}[^\\s{quote}{sign}]"
+    return re.search(pattern, text, re.MULTILINE) is not None
 
 
 def _has_one_width(dialect: Dialect, lines: Sequence[str]) -> bool:
@@ -166,7 +225,8 @@ def _open_quotes(best: Dialect, others: Sequence[Dialect], lines: Sequence[str])
     return questions
 
 
-def _has_stray_quote(dialect: Dialect, lines: Sequence[str]) -> bool:
+def has_stray_quote(dialect: Dialect, lines: Sequence[str]) -> bool:
+    """Return True if a quote stands inside of a field that does not begin with one."""
     scanner = QuoteScanner(delimiter=dialect.delimiter, quote=dialect.quote, escape=dialect.escape)
     return any(scanner.feed(line) is not None for line in lines)
 
@@ -190,7 +250,7 @@ def _order(dialect: Dialect) -> int:
 
 
 def _candidates(text: str, lines: Sequence[str]) -> list[Dialect]:
-    blanks = {line.strip().count(" ") for line in lines if line.strip()}
+    blanks = {line.strip().count(" ") for line in lines if line.strip() and not line.startswith(_COMMENT)}
     # Numbers with a comma before the decimals may have blanks between them.
     dialects = [Dialect(" ")] if len(blanks) == 1 and 0 not in blanks and '"' not in text else []
     for delimiter in DELIMITERS:

@@ -3,11 +3,15 @@
 import re
 from collections.abc import Sequence
 
+from loader.domain.sources.file_detection.cells import EMPTY, NUMBER, TIME, kind_of
 from loader.domain.sources.file_detection.dialects import Row
 from loader.domain.sources.file_detection.model import Question
 from loader.domain.sources.file_detection.tables import Table
+from loader.domain.sources.headers import is_drawn
 
 _MOST_AFTER = 300
+# Rows below a line that is drawn under the records, and rows above it, of which none is a drawn one.
+_MOST_TOTALS = 6
 # Characters of a line that are compared with the words of remarks.
 _LONGEST = 200
 _TOTALS = re.compile(
@@ -28,6 +32,7 @@ def footer_lines(table: Table, rows: Sequence[Row]) -> tuple[int, list[Question]
     while rows and rows[-1].is_blank:
         rows.pop()
     starts, clear = [len(rows)], len(rows)
+    drawn, block = _drawn_line(rows), _block_of_other_width(table, rows)
     for place in range(len(rows) - 1, max(len(rows) - 1 - _MOST_AFTER, -1), -1):
         row = rows[place]
         if row.is_empty:
@@ -35,6 +40,10 @@ def footer_lines(table: Table, rows: Sequence[Row]) -> tuple[int, list[Question]
         if place == 0 and table.fits(row):
             break
         is_after, is_clear = _is_after(table, row)
+        if place >= drawn:
+            is_total = is_after or is_drawn(row.cells) or row.filled < table.usual_fill
+            is_after, is_clear = True, is_total and clear == starts[-1]
+        is_after = is_after or place >= block or _is_total_without_key(table, rows, place)
         if not is_after:
             break
         starts.append(place)
@@ -46,6 +55,43 @@ def footer_lines(table: Table, rows: Sequence[Row]) -> tuple[int, list[Question]
     shown = ", ".join(cell.strip()[:20] for cell in remark.cells if cell.strip())[:60]
     reason = f"({shown}) at the end may be a record or a remark"
     return counts[clear], [Question("footer_lines", tuple(sorted(counts.values())), reason)]
+
+
+def _drawn_line(rows: Sequence[Row]) -> int:
+    """Return the place of a line that is drawn below the records, with totals after it; the number of rows without one.
+
+    Lines that are drawn between many records separate them.
+    """
+    filled = [place for place, row in enumerate(rows) if not row.is_empty]
+    first = next((place for place in filled if place and is_drawn(rows[place].cells)), len(rows))
+    below = sum(1 for place in filled if place > first and not is_drawn(rows[place].cells))
+    above = sum(1 for place in filled if place < first)
+    return first if below <= min(_MOST_TOTALS, above) else len(rows)
+
+
+def _block_of_other_width(table: Table, rows: Sequence[Row]) -> int:
+    """Return the place below a blank line from which on no row is a record; the number of rows without one."""
+    start = len(rows)
+    for place in reversed(range(len(rows))):
+        if not rows[place].is_empty and table.fits(rows[place]):
+            break
+        start = place + 1 if rows[place].is_empty else start
+    return start
+
+
+def _is_total_without_key(table: Table, rows: Sequence[Row], place: int) -> bool:
+    """Return True for a row with numbers, and nothing in the first column, where every record above has a value.
+
+    Its other values, like a currency, are those of all records.
+    """
+    row, above = rows[place], [other for other in rows[:place] if table.fits(other) and not other.is_empty]
+    if not table.fits(row) or kind_of(row.cells[0]) != EMPTY or row.filled >= table.usual_fill or len(above) < 2:
+        return False
+    kinds = [kind_of(cell) for cell in row.cells[: table.width]]
+    if NUMBER not in kinds or not all(kind_of(other.cells[0]) != EMPTY for other in above):
+        return False
+    others = [column for column, kind in enumerate(kinds) if kind not in (EMPTY, NUMBER, TIME)]
+    return all(other.cells[column] == row.cells[column] for column in others for other in above)
 
 
 def _count_lines(rows: Sequence[Row], start: int) -> int:

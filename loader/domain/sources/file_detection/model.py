@@ -69,11 +69,11 @@ def first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
 
 
-def notes_of(unread_dates: Sequence[str]) -> tuple[str, ...]:
-    """Return the sentence about columns of dates in a format that is not read; nothing without one."""
+def notes_of(unread_columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the sentence about columns of dates or numbers in a format that is not read; nothing without one."""
     return (
-        (f"{first_names(unread_dates)} may have dates, in a format that is not read; they stay texts.",)
-        if unread_dates
+        (f"{first_names(unread_columns)} may have dates or numbers in a format that is not read; they stay texts.",)
+        if unread_columns
         else ()
     )
 
@@ -96,7 +96,8 @@ class Detected:
     """Way in which a file is read, with the options that differ from the defaults.
 
     ``pattern`` is the pattern of the names of such files if the name has a date, ``short_name`` the name without it.
-    ``notes`` are warnings about names and values, ``unread_dates`` columns of dates in a format that is not read.
+    ``notes`` are warnings about names and values, ``unread_columns`` columns of dates or numbers in a
+    format that is not read.
     """
 
     file: str
@@ -106,13 +107,13 @@ class Detected:
     questions: tuple[Question, ...] = ()
     pattern: str = ""
     short_name: str = ""
-    unread_dates: tuple[str, ...] = ()
+    unread_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """Return the notes, and the one about columns of unread dates."""
-        return (*self.notes, *notes_of(self.unread_dates))
+        """Return the notes, and the one about columns in a format that is not read."""
+        return (*self.notes, *notes_of(self.unread_columns))
 
     def as_json(self) -> dict[str, Any]:
         return {

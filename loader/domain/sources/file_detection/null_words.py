@@ -93,6 +93,11 @@ def _are_typed(texts: Sequence[str]) -> bool:
 
 
 def _are_codes(texts: Sequence[str]) -> bool:
-    """Return True for several texts of one length or of few capital letters, like NA among countries and regions."""
+    """Return True for several texts of one length or of few capital letters, like NA among countries and regions.
+
+    Codes are written in one case: NULL among names of cities is none.
+    """
     are_capitals = all(text.isalpha() and text.isupper() and len(text) <= _LONGEST_CODE for text in texts)
-    return len(set(texts)) > 1 and (are_capitals or len({len(text) for text in texts}) == 1)
+    is_one_case = all(text == text.upper() for text in texts) or all(text == text.lower() for text in texts)
+    are_alike = is_one_case and len({len(text) for text in texts}) == 1
+    return len(set(texts)) > 1 and (are_capitals or are_alike)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loader.domain.sources.file_detection.cells import CURRENCY, EMPTY, MARK, kind_of
+from loader.domain.sources.file_detection.cells import CURRENCY, EMPTY, MARK, NUMBER, kind_of
 from loader.domain.sources.file_detection.column_names import is_of_dates
 from loader.domain.sources.file_detection.model import Question, first_names
-from metadata.domain.sources.value_formats import BRACKETS, TRAILING
+from loader.domain.sources.headers import is_drawn
 
 _BLANKS = " \u00a0\u202f"
 _GROUPS = r"\d{1,3}(?P<group>[.,'’_ \u00a0\u202f])\d{3}(?:(?P=group)\d{3})*"
@@ -19,13 +19,18 @@ _OTHER_GROUP = re.compile(r"[-+]?\d{1,3}(?P<group>['’_ \u00a0\u202f])\d{3}")
 _OPEN = re.compile(r"[-+]?[1-9]\d{0,2}(?P<sign>[.,])\d{3}")
 # A number does not begin with a zero before other digits; codes like 01.11 do.
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)?(?P<decimal>[.,])\d+(?:[eE][-+]?\d+)?")
-# Negative numbers like 12,50- and (12.50).
-SIGNED = re.compile(r"(?!\(?0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brackets>[\d.,][^()]*)\))")
+# Negative numbers like 12,50-, (12.50) and - 12,50; the groups are named by the ways.
+SIGNED = re.compile(
+    r"(?!\(?0\d|-.0\d)(?:(?P<trailing>[\d.,](?:[^()]*\d)?)-|\((?P<brackets>[\d.,][^()]*)\)|"
+    r"-[ \u00a0\u202f](?P<spaced>[\d.,](?:[^()]*\d)?))"
+)
 # Days without a year, like 31.01, in a column with a name of dates.
 _DAY = re.compile(r"[0-3]\d\.[01]\d")
 # Amounts with a currency or percent sign, and their numbers.
 _MARKED = re.compile(rf"{CURRENCY}([-+]?\d(?:[\d.,'’ \u00a0\u202f]*\d)?){MARK}")
 _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
+# Numbers that no format reads: groups of two digits as in India, a minus of printed texts, and one after a blank.
+_UNREAD = re.compile(r"[-+]?\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?|−[ \u00a0\u202f]?[\d.,]*\d|\d[\d.,]*[ \u00a0\u202f]-")
 
 
 @dataclass
@@ -120,6 +125,16 @@ def detect_numbers(columns: Mapping[str, Sequence[str]], delimiter: str) -> tupl
     separators, questions = _separators(of_numbers, delimiter)
     negative, of_signs = _negative_numbers([column for column in read if column.signs])
     return separators | negative, [*questions, *of_signs]
+
+
+def unread_numbers(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the columns of numbers of which no format reads some: they stay texts."""
+    return tuple(name for name, values in columns.items() if _has_unread_numbers(values))
+
+
+def _has_unread_numbers(values: Sequence[str]) -> bool:
+    present = [value.strip() for value in values if kind_of(value) != EMPTY]
+    return any(map(_UNREAD.fullmatch, present)) and all(kind_of(value) == NUMBER for value in present)
 
 
 def _negative_numbers(columns: Sequence[_Column]) -> tuple[dict[str, Any], list[Question]]:
@@ -227,15 +242,16 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
     has_days = is_of_dates(name)
     for text in values:
         value = text.strip()
-        if kind_of(value) == EMPTY:
+        if kind_of(value) == EMPTY or is_drawn((value,)):
             continue
         match = SIGNED.fullmatch(value)
         if match is None:
             is_number = not (has_days and _DAY.fullmatch(value)) and column.separators.count(value)
         else:
-            number = match["trailing"] or match["brackets"]
+            way = match.lastgroup or ""
+            number = match[way]
             is_number = column.signed.count(number)
-            column.signs[TRAILING if match["trailing"] else BRACKETS] += 1
+            column.signs[way] += 1
             column.has_clear_sign |= sum(sign.isdigit() for sign in number) > 2
         count += is_number
         others += not is_number

@@ -7,7 +7,7 @@ from typing import Any
 from loader.domain.sources.file_detection.model import Detected
 from metadata.domain.sources.formats import CSV, label_of
 from metadata.domain.sources.option_kinds import names_of
-from metadata.domain.sources.value_formats import BRACKETS, TRAILING
+from metadata.domain.sources.value_formats import BRACKETS, SPACED, TRAILING
 
 _SIGNS = {
     "\t": "tab", " ": "blank", "\u00a0": "no-break space", "\u202f": "narrow no-break space", ",": "comma",
@@ -17,7 +17,7 @@ _DATES = {
     "%Y": "YYYY", "%y": "YY", "%m": "MM", "%d": "DD", "%-m": "M", "%-d": "D", "%b": "Mon", "%B": "Month", "%H": "HH",
     "%-H": "H", "%I": "hh", "%-I": "h", "%M": "MM", "%S": "SS", "%f": "fractions", "%p": "AM/PM", "%z": "+00:00",
 }  # fmt: skip
-NEGATIVE_EXAMPLES = {TRAILING: "5-", BRACKETS: "(5)"}
+NEGATIVE_EXAMPLES = {TRAILING: "5-", BRACKETS: "(5)", SPACED: "- 5"}
 _EXAMPLE = {
     "%Y": "2026", "%y": "26", "%m": "12", "%d": "31", "%-m": "12", "%-d": "31", "%b": "Dec", "%B": "December",
     "%H": "18", "%-H": "18", "%I": "06", "%-I": "6", "%M": "30", "%S": "05", "%f": "250", "%p": "PM", "%z": "+01:00",

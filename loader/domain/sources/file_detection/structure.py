@@ -13,8 +13,16 @@ from loader.domain.sources.file_detection.tables import Table
 from loader.domain.sources.headers import is_drawn
 
 _MOST_BEFORE, _MOST_HEADER_LINES = 200, 6
+# Part of the values of a record that may be of other kinds than those below them.
+_FEW_WRONG = 0.2
+# Rows below the first record of which few are of other kinds.
+_FOLLOWING = 3
 _COMMENTS = ("#", "//", "--", "%", "*", "!")
 _YEAR = re.compile(r"(?:19|20|21)\d\d")
+
+
+# Dates and numbers that are rather no names, other than years and numbers of columns.
+_VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{2}[./]\d{2}[./]\d{4}(?: .*)?|\d{6,14}")
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ def detect_structure(rows: Sequence[Row], last: Sequence[Row] | None = None, *, 
         return Structure(rows=tuple(rows), width=0)
     table = _Beginning(tuple(rows), width)
     start, questions = table.header_start()
+    if table.lacks_name(start):
+        start, questions = table.start_below(start)
     footer, asked = footer_lines(table, rows[start.first_record :] if last is None else last)
     if not has_end or last is not None and not last:
         footer, asked = 0, [Question("footer_lines", (0,), "the end of the file was not read")]
@@ -78,7 +88,8 @@ class _Beginning(Table):
         if first is None:
             return self._text_start()
         names = next((place for place in reversed(range(first)) if self._has_names(self.rows[place])), None)
-        if names is not None:
+        # Of several comments, only the last one may have the names.
+        if names is not None and not any(_is_comment(row) for row in self.rows[names:first][1:]):
             return self._named_start(names, first)
         silent = [place for place in range(first) if self._may_be_record(self.rows[place])]
         if silent:
@@ -89,6 +100,23 @@ class _Beginning(Table):
         if below and self.violations(self.rows[below[0]])[0] > 1:
             return self._start_below(first, below[0])
         return self._without_names(first)
+
+    def lacks_name(self, start: _Start) -> bool:
+        """Return True for a header of one field less than records, as R writes it above names of rows."""
+        if start.header_lines != 1 or len(start.header[0].cells) != self.width - 1:
+            return False
+        records = [row for row in self.rows[start.first_record :] if len(row.cells) == self.width]
+        return start.header[0].filled == self.width - 1 and any(row.cells[-1].strip() for row in records)
+
+    def start_below(self, start: _Start) -> tuple[_Start, list[Question]]:
+        """Return the start of the records below a header that does not fit them, and the questions about it."""
+        reason = f"{_shown(start.header[0])} has one name less than records have fields"
+        below = self._start([], start.first_record)
+        questions = [
+            Question("header", (False, True), reason),
+            Question("skip_lines", (below.skip, start.skip), reason),
+        ]
+        return below, questions
 
     def _start_below(self, first: int, names: int) -> tuple[_Start, list[Question]]:
         """Return the start of a table with names below lines that look like its records."""
@@ -103,7 +131,10 @@ class _Beginning(Table):
         for place, row in enumerate(self.rows[:_MOST_BEFORE]):
             if row.is_empty or self.is_narrow(row) or not self.is_data(row):
                 continue
+            following = [other for other in self.rows[place + 1 : place + 1 + _FOLLOWING] if not other.is_empty]
             below = next((other for other in self.rows[place + 1 :] if not other.is_empty), None)
+            if sum(map(self._has_names, following)) > (self.violations(row)[0] == 0):
+                continue  # lines about the columns, like units and sources, some of them numbers
             # Years may span several columns whose names are below.
             if below is None or not self.is_names(below):
                 return place
@@ -127,6 +158,16 @@ class _Beginning(Table):
             reason = f"{_shown(lines[-1])} is before the header, and may have names or values"
             questions = [*_others(questions, "skip_lines"), Question("skip_lines", (skip, lines[-1].line - 1), reason)]
         between = [row for row in self.rows[names + 1 : first] if not row.is_empty]
+        below = between[0] if between else self.rows[first]
+        if not questions and len(header) == 1 and self._has_values(header[0]):
+            reason = f"{_shown(header[0])} may be names or values"
+            skips = (header[0].line - 1, below.line - 1)
+            questions = [Question("header", (True, False), reason), Question("skip_lines", skips, reason)]
+        elif questions and between and len(header) > 1:
+            questions = self._or_without_header(questions, header, first)
+        elif not questions and len(header) == 1 and self._fills_gaps(header[0], below):
+            reason = f"{_shown(below)} may be a record, or has the names that are missing above"
+            header, questions = [header[0], below], [Question("header_lines", (2, 1), reason)]
         if between and not questions and not self._is_plain_record(between[0]):
             counts = (len(header), len(header) + 1)
             reason = f"{_shown(between[0])} may be a record, or a part of the header"
@@ -134,6 +175,34 @@ class _Beginning(Table):
                 header, counts = [*header, between[0]], counts[::-1]
             questions = [Question("header_lines", counts, reason)]
         return self._start(header, self.rows.index(header[-1]) + 1), questions
+
+    def _or_without_header(self, questions: Sequence[Question], header: list[Row], first: int) -> list[Question]:
+        """Return the questions about lines above the records, of which none need be the header."""
+        reason = questions[0].reason
+        asked = [question.candidates for question in questions if question.option == "skip_lines"]
+        skips = asked[0] if asked else (header[0].line - 1,)
+        skips = tuple(dict.fromkeys((*skips, self.rows[first].line - 1)))
+        of_lines = [Question("skip_lines", skips, reason), Question("header", (True, False), reason)]
+        return [*_others(questions, "skip_lines"), *of_lines]
+
+    def _has_values(self, header: Row) -> bool:
+        """Return True for names of which one is a date or a long number, as in a line about the file."""
+        values = [cell.strip() for cell in header.cells if _VALUE.fullmatch(cell.strip())]
+        return len(values) == 1 and header.filled > 1 and not self.is_narrow(header)
+
+    def _fills_gaps(self, header: Row, below: Row) -> bool:
+        """Return True for a row with texts or years wherever the header has no names, which may be a part of it."""
+        cells = [*header.cells, *[""] * self.width][: self.width]
+        gaps = [place for place, cell in enumerate(cells) if not cell.strip()]
+        if not gaps or not self.fits(below) or self.is_narrow(below):
+            return False
+        if not all(below.cells[place].strip() for place in gaps):
+            return False
+        if not self.violations(below)[1]:
+            return True
+        numbers = [place for place in self.typed if kind_of(below.cells[place]) == NUMBER]
+        values = [other for other in self.rows[self.rows.index(below) + 1 :] if self.fits(other)]
+        return self._is_series(below, values, numbers)
 
     def _is_plain_record(self, row: Row) -> bool:
         """Return True for a row that is neither one of units nor one of signs, like a line drawn below the names."""
@@ -144,8 +213,7 @@ class _Beginning(Table):
         """Return the rows directly above a place that have values in most columns and are no comments."""
         lines: list[Row] = []
         for row in reversed(self.rows[:place]):
-            is_comment = row.cells[:1] and row.cells[0].startswith(_COMMENTS)
-            if self.width == 1 or is_comment or not self._is_filled(row):
+            if self.width == 1 or _is_comment(row) or not self._is_filled(row):
                 break
             lines.append(row)
         return lines
@@ -179,7 +247,9 @@ class _Beginning(Table):
         block: list[Row] = []
         for row in reversed(self.rows[: last + 1]):
             is_spanning = block and self._is_group(row, block[0])
-            if row.is_empty or len(block) == _MOST_HEADER_LINES or (self.is_narrow(row) and not is_spanning):
+            is_remark = block and _is_comment(row) and not _is_comment(block[-1])
+            is_beside = is_remark or (self.is_narrow(row) and not is_spanning)
+            if row.is_empty or len(block) == _MOST_HEADER_LINES or is_beside:
                 break
             block.insert(0, row)
         return block
@@ -232,9 +302,13 @@ class _Beginning(Table):
         evidence = self._evidence(row, values, texts) + 2 * wrong
         numbers = [place for place in self.typed if kind_of(row.cells[place]) == self.kinds[place] == NUMBER]
         is_series = len(numbers) == known - wrong and self._is_series(row, values, numbers)
-        if not wrong and not is_series and evidence < CLEAR:
+        # Years that follow each other above other numbers are names, if the texts beside them may be names as well.
+        is_clear_series = is_series and bool(texts) and evidence >= 0 and self._are_following_years(row, numbers)
+        # Few values of other kinds, among others that are like those below them, are those of a record.
+        is_record = not wrong and evidence < CLEAR or wrong <= _FEW_WRONG * known and evidence < 0
+        if is_record and not is_series:
             return self._start([], first), self._short_records(first)
-        if is_series and evidence >= CLEAR:
+        if is_series and (is_clear_series or evidence >= CLEAR):
             return self._start([row], first + 1), []
         likely = (True, False) if is_series else (False, True)
         questions = [Question("header", likely, f"{_shown(row)} may be names or values")]
@@ -249,6 +323,13 @@ class _Beginning(Table):
                 reason = f"{_shown(other)} may be a record or a title"
                 return [Question("skip_lines", (self.rows[first].line - 1, other.line - 1), reason)]
         return []
+
+    @staticmethod
+    def _are_following_years(row: Row, numbers: Sequence[int]) -> bool:
+        """Return True for two years or more, each one after or before the last one."""
+        names = [row.cells[place].strip() for place in numbers]
+        steps = {int(after) - int(before) for before, after in zip(names, names[1:], strict=False)}
+        return all(_YEAR.fullmatch(name) for name in names) and steps in ({1}, {-1})
 
     @staticmethod
     def _is_series(row: Row, values: Sequence[Row], numbers: Sequence[int]) -> bool:
@@ -332,6 +413,10 @@ def _shown(row: Row) -> str:
     """Return the first cells of a row for a reason."""
     cells = [cell.strip()[:20] for cell in row.cells if cell.strip()][:3]
     return f"line {row.line} ({', '.join(cells)})"
+
+
+def _is_comment(row: Row) -> bool:
+    return bool(row.cells) and row.cells[0].startswith(_COMMENTS) and not is_drawn(row.cells)
 
 
 def _others(questions: Sequence[Question], option: str) -> list[Question]:

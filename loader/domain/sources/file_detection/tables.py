@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from loader.domain.sources.file_detection.cells import EMPTY, TYPED, kind_of
 from loader.domain.sources.file_detection.dialects import Row
+from loader.domain.sources.headers import is_drawn
 
-# Rows at each end that may have other kinds than those between, and the number of rows of which few do not matter.
-_MOST_UNLIKE, _MANY = 6, 200
+# Rows at the beginning and end that may have other kinds than those between, and the number of rows of which few do not
+# matter.
+_MOST_ABOVE, _MOST_BELOW, _MANY = 12, 6, 200
 
 
 @dataclass
@@ -24,7 +26,8 @@ class Table:
     def __post_init__(self) -> None:
         fills = [row.filled for row in self.rows if self.fits(row) and row.filled]
         self.usual_fill = statistics.quantiles(fills, n=4)[2] if len(fills) > 1 else float(self.width)
-        full = [row for row in self.rows if self.fits(row) and row.filled >= 0.5 * self.usual_fill]
+        records = [row for row in self.rows if self.fits(row) and not is_drawn(row.cells)]
+        full = [row for row in records if row.filled >= 0.5 * self.usual_fill]
         self.kinds = self._kinds(full)
 
     def fits(self, row: Row) -> bool:
@@ -32,24 +35,27 @@ class Table:
 
     def _kinds(self, full: Sequence[Row]) -> list[str]:
         """Return the kinds of columns in the rows that have the most kinds, without a few at both ends."""
+        own = [[kind_of(cell) for cell in row.cells[: self.width]] for row in full]
         bodies = [
-            full[start : len(full) - end]
-            for start in range(1, min(_MOST_UNLIKE, len(full)))
-            for end in range(_MOST_UNLIKE)
-            if len(full) - end - start >= max(min(2, len(full) - 1), 0.35 * len(full))
+            own[start : len(own) - end]
+            for start in range(1, min(_MOST_ABOVE, len(own)))
+            for end in range(_MOST_BELOW)
+            if len(own) - end - start >= max(min(2, len(own) - 1), 0.35 * len(own))
         ]
-        best: list[str] = [""] * self.width
-        for body in bodies or [full]:
+        best, most = [""] * self.width, (0, 0)
+        for body in bodies or [own]:
             kinds = [self._kind(body, place) for place in range(self.width)]
-            if _count_typed(kinds) > _count_typed(best):
-                best = kinds
-            if len(full) > _MANY:
+            # Of as many columns, those whose kinds more cells have.
+            cells = sum(row[place] == kind for place, kind in enumerate(kinds) if kind in TYPED for row in body)
+            if (typed := (sum(kind in TYPED for kind in kinds), cells)) > most:
+                best, most = kinds, typed
+            if len(own) > _MANY:
                 break
         return best
 
     @staticmethod
-    def _kind(body: Sequence[Row], place: int) -> str:
-        kinds = Counter(kind_of(row.cells[place]) for row in body)
+    def _kind(body: Sequence[Sequence[str]], place: int) -> str:
+        kinds = Counter(row[place] for row in body)
         del kinds[EMPTY]
         total = sum(kinds.values())
         if not total:
@@ -93,7 +99,3 @@ class Table:
     def is_wrong(self, row: Row, place: int) -> bool:
         """Return True for a cell of another kind than those of its column."""
         return self.kinds[place] in TYPED and kind_of(row.cells[place]) not in (EMPTY, self.kinds[place])
-
-
-def _count_typed(kinds: Sequence[str]) -> int:
-    return sum(kind in TYPED for kind in kinds)

@@ -40,6 +40,7 @@ FORMATS = {
         {"decimal_separator": ","},
         {"decimal_separator": ",", "thousands_separator": ".", "negative_numbers": "trailing"},
         {"negative_numbers": "brackets"},
+        {"decimal_separator": ",", "thousands_separator": " ", "negative_numbers": "spaced"},
     ],
     "boolean": [{"true_words": "ja, wahr", "false_words": "nein, 0"}],
 }
@@ -61,7 +62,7 @@ TEXTS = {
     "float": [
         "1.234.567,89", "1.23", "1234,5", "-0,5e-3", "1.2345,6", "12,3,4", "NaN", "-inf", "1\u00a0000.5", ".5", ",5",
         "+", "1e5", "1 000.5", "1\u202f000\u00a0000", "1.234,50-", "12,5-", "-12,5-", "(12.5)", "(-1)", "()",
-        "-", "(3", "1e5-", "7-",
+        "-", "(3", "1e5-", "7-", "- 12,5", "-\u00a01 234", "- 5-", "-  5", "- ",
     ],
     "boolean": ["JA", "wahr", "Nein", "0", "true", "1", "", "j"],
 }  # fmt: skip

@@ -214,14 +214,14 @@ UNREAD = "id;mail;born\n1;ada@x;12 enero 1980\n2;bob@x;3 marzo 1981\n"
 
 
 def test_note_of_a_classified_file_names_columns_as_they_are_shown(people: SourceDataset, landing: Path, editor_user):
-    sentence = "may have dates, in a format that is not read; they stay texts."
+    sentence = "may have dates or numbers in a format that is not read; they stay texts."
     (landing / "people.csv").write_text(UNREAD)
     assert detect(editor_user, people.system, "people.csv").all_notes == (f"born {sentence}",)
     (landing / "people.csv").write_text(UNREAD.replace("born", "ada"))
     assert detect(editor_user, people.system, "people.csv").all_notes == (f"(column 3) {sentence}",)
     with acting_as(editor_user):
         result, _ = readable_sample(editor_user, people.system, Place("people.csv", "csv", None))
-    assert (result.unread_dates, result.questions) == (("(column 3)",), ())
+    assert (result.unread_columns, result.questions) == (("(column 3)",), ())
 
 
 @pytest.mark.parametrize("content", ["", "a\0b;ada@x\n1;2\n"])

@@ -236,7 +236,7 @@ def test_unreadable_file_shows_its_error(editor: Client, shop: System, landing: 
         (b"a,a\n1,2\n", "Repeated names are numbered"),
         ("name\nK\xf6ln\n".encode("latin-1"), "No character of the file differs between them"),
         (b'a,b\n"1,2\n', "A quote that begins a field is not closed"),
-        (b"id,dia\n1,12 enero 2026\n", "dia may have dates, in a format that is not read; they stay texts."),
+        (b"id,dia\n1,12 enero 2026\n", "dia may have dates or numbers in a format that is not read; they stay texts."),
     ],
 )
 def test_detected_options_are_shown_with_open_questions(

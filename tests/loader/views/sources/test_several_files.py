@@ -60,7 +60,7 @@ def test_every_note_about_the_files_of_a_group_is_shown(editor: Client, shop: Sy
     files = {"a_2026-11-01.csv": dates.format(name="Bob"), "a_2026-11-02.csv": dates.format(name="5 \x80")}
     page = words(page_of(editor, landing, files))
     assert page.count("Read as CSV in UTF-8, fields separated by commas.") == 1
-    assert page.count("born may have dates, in a format that is not read; they stay texts.") == 1
+    assert page.count("born may have dates or numbers in a format that is not read; they stay texts.") == 1
     assert "a_2026-11-02.csv: 1 row with control characters" in page
 
 

@@ -99,6 +99,14 @@ def test_first_year_sets_the_century_of_years_of_two_digits():
         ("brackets", "(-3)", None),
         ("brackets", "(3", None),
         ("brackets", "12-", None),
+        ("spaced", "- 1.234,50", "-1234.50"),
+        ("spaced", "-\u00a012", "-12"),
+        ("spaced", "-12", "-12"),
+        ("spaced", "12", "12"),
+        ("spaced", "-  12", None),
+        ("spaced", "12-", None),
+        ("spaced", "- -12", None),
+        ("trailing", "- 12", None),
         ("", "12-", None),
     ],
 )
@@ -121,7 +129,7 @@ def test_declared_boolean_words_replace_the_default_ones():
     [
         ({"date_format": "%d.%m.%y"}, "first_year", "is needed with %y"),
         ({"date_format": "%d.%m.%y", "first_year": 0}, "first_year", "a year from 1 to 9900"),
-        ({"negative_numbers": "red"}, "negative_numbers", "trailing or brackets"),
+        ({"negative_numbers": "red"}, "negative_numbers", "trailing, brackets or spaced"),
         ({"date_format": "%d.%m"}, "date_format", "a format like"),
         ({"date_format": "%d.%m.%Y %H:%M"}, "date_format", "a format like"),
         ({"timestamp_format": "%d.%m.%Y"}, "timestamp_format", "a format like"),

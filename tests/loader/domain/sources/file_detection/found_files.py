@@ -252,6 +252,15 @@ FILES = (
         types={"Saldo": "decimal(18,2)"},
         asks=("negative_numbers",),
     ),
+    Found(
+        "minus_with_a_blank",
+        "Datum;Zweck;Betrag;Saldo\n31.01.2024;Miete;- 650,00;1.200,00\n30.01.2024;Lohn;2.500,00;1.850,00\n"
+        "28.01.2024;Kaffee;- 5,00;- 650,00\n",
+        {"delimiter": ";", "decimal_separator": ",", "thousands_separator": ".", "negative_numbers": "spaced",
+         "date_format": "%d.%m.%Y"},
+        types={"Betrag": "decimal(18,2)", "Saldo": "decimal(18,2)"},
+        asks=("negative_numbers",),
+    ),
     Found("currency_and_percent", "Item,Price,Rate\nA,$1.50,5%\nB,$2.75,7%\n", {}, types={"Price": "string"}),
     Found(
         "short_dates",
@@ -752,7 +761,7 @@ FILES = (
         "table_of_markdown",
         "| id | name | amount |\n|----|:----:|-------:|\n| 1 | Ann | 10.50 |\n| 2 | Bob | 7.25 |\n",
         {"delimiter": "|", "header_lines": 2, "ignored_columns": "(column 1), (column 5)"},
-        types={"id": "string"},
+        types={"id": "integer", "amount": "decimal(18,2)"},
         asks=("ignored_columns",),
     ),
 )  # fmt: skip

@@ -137,8 +137,177 @@ def test_sum_of_a_table_whose_first_column_has_texts_is_asked():
     assert questions_of(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("end", "lines"),
+    [
+        (";;-----\n;;31,75\n", 2),
+        (";;=====\nSumme;;31,75\n", 2),
+        (";;_____\n\n;;31,75\n(3 Zeilen)\n", 4),
+        ("-----------\nSumme;3;31,75\n-----------\n", 3),
+        ("-----------\n", 1),
+    ],
+)
+def test_total_below_a_drawn_line_is_no_record(end: str, lines: int):
+    result = detected(f"Konto;Text;Betrag\n1000;Kasse;10,50\n1200;Bank;20,25\n1400;Post;1,00\n{end}")
+    assert result.options == {"delimiter": ";", "footer_lines": lines, "decimal_separator": ","}
+    assert (str(result.columns[2].type), result.questions) == ("decimal(18,2)", ())
+
+
+@pytest.mark.parametrize("records", ["C;4,0\n", "C;4,0\n----;----\nD;5,0\n"])
+def test_whole_records_below_a_drawn_line_are_left_out_only_if_confirmed(records: str):
+    result = detected(f"name;amount\nA;1,5\nB;2,5\n----;----\n{records}")
+    assert result.options == {"delimiter": ";", "decimal_separator": ","}
+    assert questions_of(result)["footer_lines"][0] == 0
+
+
+@pytest.mark.parametrize("sign", ["", "*"])
+def test_last_numbers_without_a_key_are_left_out_only_if_confirmed(sign: str):
+    result = detected(f"Konto;Text;Soll;Haben\n1000;Kasse;10;2\n1200;Bank;20;3\n{sign};;30;5\n")
+    assert "footer_lines" not in result.options
+    assert questions_of(result)["footer_lines"] == (0, 1)
+
+
+def test_last_record_without_a_key_is_one_if_it_has_texts_of_its_own():
+    assert "footer_lines" not in questions_of(detected("a;b;c;d\n1;x;1;2\n2;y;2;3\n;z;3;\n"))
+
+
+def test_last_record_without_a_key_is_one_if_others_have_none_either():
+    assert "footer_lines" not in questions_of(detected("a;b;c;d\n1;x;1;2\n;y;2;3\n;;3;4\n"))
+
+
+def test_lines_of_another_width_below_a_blank_line_are_asked():
+    result = detected("page,views,users\n/a,10,5\n/b,20,6\n\nday,views\n2024-01-01,12\n2024-01-02,18\n")
+    assert questions_of(result)["footer_lines"][-1] == 4
+
+
 def test_quote_that_is_not_closed_is_asked():
     assert questions_of(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("id,use,,\n,A,B,C\n1,A,,C\n2,,B,\n", ["id", "use A", "use B", "use C"]),
+        ('"region";"year";\n"region";"2020";"2021"\n"a";1796460;1815278\n"b";894470;906876\n',
+         ["region region", "year 2020", "year 2021"]),
+    ],
+)  # fmt: skip
+def test_row_that_fills_the_gaps_of_a_header_likely_belongs_to_it(text: str, columns: list):
+    result = detected(text)
+    assert questions_of(result) == {"header_lines": (2, 1)}
+    assert [column.name for column in result.columns] == columns
+
+
+def test_lines_about_columns_above_a_series_are_asked():
+    records = "".join(f"2024-01-{day},5.{day},4.{day}\n" for day in range(11, 19))
+    result = detected(f'"Series","a","b"\n"Unit:","%","%"\n"Multiplier:","1","1"\n"Time","X","Y"\n{records}')
+    assert questions_of(result) == {"header_lines": (4, 3, 2, 1), "skip_lines": (0, 1, 2, 3)}
+    assert [str(column.type) for column in result.columns] == ["date", "decimal(18,2)", "decimal(18,2)"]
+
+
+def test_lines_about_a_series_without_a_header_are_asked():
+    records = "".join(f'"20{year}","{year}.5"\n' for year in range(10, 20))
+    result = detected(f'"Title","Rate"\n"Unit","%"\n"Next release","14 February"\n"Notes",\n{records}')
+    assert questions_of(result)["header"] == (True, False)
+    assert 4 in questions_of(result)["skip_lines"]
+
+
+def test_comments_above_a_header_are_no_part_of_it():
+    result = detected("#group,false,true\n#datatype,string,double\n,host,_value\n,web1,1.5\n,web2,2.5\n")
+    assert result.options == {"skip_lines": 2, "ignored_columns": "(column 1)"}
+
+
+def test_only_the_last_of_several_comments_may_be_the_header():
+    result = detected("#Software: Web Server 10 x\n#Version: 1.0\n10:00:01 GET /a 200\n10:00:07 PUT /b 404\n")
+    assert result.options == {"delimiter": " ", "skip_lines": 2, "header": False}
+    assert "delimiter" in questions_of(result)
+
+
+def test_first_line_with_a_date_may_be_about_the_file():
+    result = detected("HDR|20240131|CUST|v2\n1001|Ann|Oslo|12.50\n1002|Bob|Bonn|7.25\n1003|Cid|Rome|9.00\n")
+    assert questions_of(result) == {"header": (True, False), "skip_lines": (0, 1)}
+
+
+def test_section_below_a_header_is_no_part_of_it():
+    result = detected(",Jan,Feb,Total\nIncome,,,\nSales,1.5,2.5,4.0\nServices,1.0,1.5,2.5\n")
+    assert (result.options, result.questions) == ({}, ())
+
+
+def test_lines_drawn_around_few_records_do_not_hide_their_numbers():
+    result = detected("a | n | v\n--|---|---\nA | 1 | 2.5\nB | 2 | 3.5\n--|---|---\nTotal | 3 | 6.0\n")
+    assert result.options == {"delimiter": "|", "header_lines": 2, "footer_lines": 2}
+    assert questions_of(result) == {"header_lines": (2, 1)}
+
+
+def test_header_with_a_name_too_few_is_asked():
+    result = detected('"mpg","cyl"\n"Mazda RX4",21.5,6\n"Datsun 710",22.8,4\n')
+    assert result.options == {"skip_lines": 1, "header": False}
+    assert questions_of(result) == {"header": (False, True), "skip_lines": (1, 0)}
+    assert [str(column.type) for column in result.columns] == ["string", "float", "integer"]
+
+
+def test_years_above_other_numbers_are_names_in_any_language():
+    result = detected("지역,항목,2022,2023\n전국,총인구수,51439038,51325329\n서울,총인구수,9428372,9386034\n")
+    assert (result.options, result.questions) == ({}, ())
+
+
+def test_text_after_a_closing_quote_is_asked():
+    result = detected('id\ttitle\n1\t"Bar" none\n2\t"Giliap"\n')
+    assert (result.options, questions_of(result)["quote"]) == ({"delimiter": "\t", "quote": ""}, ("", '"'))
+    result = detected('id,title,n\n1,"Bar" none,3\n2,"Rome, Open City",4\n')
+    assert (result.options, questions_of(result)["quote"]) == ({}, ('"', ""))
+
+
+@pytest.mark.parametrize(
+    "text", ['a,b\n1,"x" \n2,"y"\n', 'a,b\n1,"say ""x"" y"\n2,"y"\n', '"a b" 1 "c"\n"d e" 2 "f"\n']
+)
+def test_quoted_fields_that_end_with_their_quote_are_not_asked(text: str):
+    assert "quote" not in questions_of(detected(text))
+
+
+def test_quotes_in_lines_before_the_header_are_not_asked():
+    result = detected('##INFO=<ID=DP,Description="Depth">\n#CHROM\tPOS\n20\t14370\n21\t17330\n')
+    assert (result.options, result.questions) == ({"delimiter": "\t", "skip_lines": 1}, ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1::1193::5::978300760\n1::661::3::978302109\n",
+        "1::Toy Story::Animation|Comedy\n2::Heat::Action|Crime\n3::M: I::Drama\n",
+        "1~|~Ann~|~12.5\n2~|~Bob~|~7.25\n",
+        "id|^|name\n1|^|Ann\n2|^|Bob\n",
+    ],
+)
+def test_delimiter_of_several_characters_is_asked(text: str):
+    result = detected(text)
+    assert questions_of(result)["delimiter"][0] == result.options["delimiter"]
+    assert "may separate the fields, but a delimiter is one character" in result.questions[0].reason
+
+
+@pytest.mark.parametrize("text", ["id,type,n\n1,std::string,2\n2,std::map,3\n", "id;ip;n\n1;fe80::1;2\n2;fe80::2;3\n"])
+def test_two_colons_within_values_are_no_delimiter(text: str):
+    assert not detected(text).questions
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("0100124 Abbeville          2688  AL\n0100460 Adamsville         4522  AL\n", ","),
+        ("        ID NAME           SALARY\n---------- ---------- ----------\n       101 Ann         2500\n"
+         "       102 Bob          950\n", ","),
+        ('18.0   8   307.0   12.0\t"dodge"\n15.0   8   350.0   11.5\t"buick"\n25.0   4   98.0    ?\t"ford"\n', "\t"),
+        ("#YY  MM DD WDIR WSPD GST\n#yr  mo dy degT m/s  m/s\n"
+         "2024 01 31 230  5.0  6.0\n2024 01 31  30 10.0   MM\n", " "),
+    ],
+    ids=["fixed", "sql_client", "first_column", "buoy"],
+)  # fmt: skip
+def test_delimiter_of_values_that_are_aligned_by_blanks_is_asked(text: str, delimiter: str):
+    assert questions_of(detected(text))["delimiter"][0] == delimiter
+
+
+def test_two_blanks_within_texts_are_no_alignment():
+    assert not detected("id,text\n1,a  b\n2,c  d  e\n3,f\n").questions
 
 
 def test_quotes_inside_of_values_are_asked():

@@ -5,7 +5,8 @@ import pytest
 from loader.domain.sources.file_detection.detect import value_questions
 from loader.domain.sources.file_detection.examples import of_values
 from loader.domain.sources.file_detection.null_words import detect_null_string
-from loader.domain.sources.file_detection.numbers import detect_numbers
+from loader.domain.sources.file_detection.numbers import detect_numbers, unread_numbers
+from tests.loader.domain.sources.file_detection.detected_text import detected
 
 
 @pytest.mark.parametrize(
@@ -99,6 +100,13 @@ def test_errors_of_spreadsheets_are_no_other_values_than_numbers():
     assert detect_null_string(values) == ({"null_string": "#DIV/0!"}, [])
 
 
+@pytest.mark.parametrize("values", [["44,18,797", "1,234"], ["−5,5", "6,5"], ["5,00 -", "1,25"]])
+def test_numbers_that_no_format_reads_stay_texts_with_a_note(values: list[str]):
+    assert unread_numbers({"a": values, "b": ["1,234", "5"], "c": [*values, "x"]}) == ("a",)
+    result = detected("id;a\n" + "".join(f"{place};{value}\n" for place, value in enumerate(values)))
+    assert (str(result.columns[1].type), result.unread_columns) == ("string", ("a",))
+
+
 def test_another_column_settles_the_separator():
     columns = {"a": ["1.234"], "b": ["2,5"]}
     assert detect_numbers(columns, ";") == ({"decimal_separator": ",", "thousands_separator": "."}, [])
@@ -110,6 +118,9 @@ def test_another_column_settles_the_separator():
         (["12,50-", "15,00"], {"negative_numbers": "trailing"}, ("trailing", None)),
         (["(1,250.00)", "12.50"], {"negative_numbers": "brackets"}, ("brackets", None)),
         (["12,50-", "15,00", "(3,20)"], {"negative_numbers": "trailing"}, ("trailing", "brackets", None)),
+        (["- 5,00", "1.234,50"], {"negative_numbers": "spaced"}, ("spaced", None)),
+        (["-\u00a01.200", "- 12,50", "3"], {"negative_numbers": "spaced"}, ("spaced", None)),
+        (["- 5", "1", "3"], {}, (None, "spaced")),
         (["2-", "1", "3"], {}, (None, "trailing")),
         (["(100)", "(200)"], {}, (None, "brackets")),
         (["(030)", "(040)"], {}, None),
@@ -172,6 +183,7 @@ def test_separators_of_values_that_may_be_codes_count_if_no_number_has_any():
         (["a", "12,50-", "15,00"], "negative_numbers", ("12,50- is -12.50", "12,50- is a text")),
         (["1 to 5-", "1.234,50-", "17,00"], "negative_numbers", ("1.234,50- is -1234.50", "1.234,50- is a text")),
         (["(100)", "(200)"], "negative_numbers", ("(100) is a text", "(100) is -100")),
+        (["- 12,50", "15,00"], "negative_numbers", ("- 12,50 is -12.50", "- 12,50 is a text")),
         (["(1.250)", "3.125-"], "negative_numbers", ("(1.250) is -1250", "3.125- is -3125", "(1.250) is a text")),
         (["1.234-", "2.345-"], "decimal_separator", ("1.234- is -1234", "1.234- is -1.234")),
     ],

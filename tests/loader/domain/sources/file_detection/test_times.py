@@ -171,8 +171,8 @@ def test_dates_with_other_names_of_months_stay_texts_with_a_note():
     assert unread_dates(columns) == ("dia",)
     content = "id;dia;ordered\n1;12 enero 2026;31.12.2024\n2;3 marzo 2026;30.11.2024\n"
     result = detected(content)
-    assert (result.questions, result.unread_dates) == ((), ("dia",))
-    assert result.as_json()["notes"] == ["dia may have dates, in a format that is not read; they stay texts."]
+    assert (result.questions, result.unread_columns) == ((), ("dia",))
+    assert result.as_json()["notes"] == ["dia may have dates or numbers in a format that is not read; they stay texts."]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ def test_words_of_two_languages_that_contradict_each_other_are_asked():
         ({"a": ["5:31", "--"]}, "--"),
         ({"a": ["106442", ".."]}, ".."),
         ({"a": ["x", "\\N", "why"]}, "\\N"),
+        ({"a": ["Oslo", "NULL", "Bonn"], "b": ["2024-01-31", "NULL"]}, "NULL"),
         ({"a": ["AF", "NA", "DE"]}, None),
         ({"a": ["10.0.0.1", "unknown", "10.0.0.2"]}, None),
         ({"a": ["ann@example.org", "none"]}, None),
