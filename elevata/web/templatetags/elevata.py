@@ -7,7 +7,7 @@ from django import template
 from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils.html import escape, format_html
+from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from elevata.core.installation import user_command
@@ -89,6 +89,66 @@ def copy_button(content: str, *of: object, autofocus: bool = False) -> SafeStrin
 def parts(name: Any) -> SafeString:
     """Render a name that breaks between its parts only: after a dot, underscore, slash or hyphen, and in long parts."""
     return format_html('<span class="parts">{}</span>', mark_safe("<wbr>".join(map(escape, name_parts(str(name))))))
+
+
+@register.simple_block_tag
+def filled(content: SafeString, element: str, css: str = "", label: str = "") -> SafeString:
+    """Render ``content`` in an element; without content, nothing."""
+    if not content.strip():
+        return SafeString()
+    attributes = (("class", css), ("aria-label", label))
+    given = format_html_join("", ' {}="{}"', ((name, value) for name, value in attributes if value))
+    return format_html("<{}{}>{}</{}>", element, given, content, element)
+
+
+@register.simple_tag
+def panel_head(heading: str, id: str, hint: str = "") -> SafeString:
+    """Render the head of a panel with its heading, whose id names the panel, and a hint beside it."""
+    beside = format_html('<span class="soft">{}</span>', hint) if hint else ""
+    return format_html('<div class="panel-head"><h2 id="{}">{}</h2>{}</div>', id, heading, beside)
+
+
+@register.simple_block_tag
+def fact(content: SafeString, label: str, css: str = "") -> SafeString:
+    """Render a label and its value in a list of facts; ``css`` is the class of the value."""
+    attribute = format_html(' class="{}"', css) if css else ""
+    return format_html("<div><dt>{}</dt><dd{}>{}</dd></div>", label, attribute, content)
+
+
+_NOTE_ICONS = {"error": "alert-circle", "warning": "alert-triangle", "success": "circle-check"}
+
+
+@register.simple_block_tag
+def note(content: SafeString, level: str = "", symbol: str = "", role: str = "") -> SafeString:
+    """Render a note of a level (``error``, ``warning``, ``success``) with the level's icon or another ``symbol``."""
+    css = f"note note-{level}" if level else "note"
+    attribute = format_html(' role="{}"', role) if role else ""
+    image = icon(symbol or _NOTE_ICONS.get(level, "info-circle"))
+    return format_html('<div class="{}"{}>{} <div>{}</div></div>', css, attribute, image, content)
+
+
+@register.simple_block_tag
+def empty_page(content: SafeString, heading: str) -> SafeString:
+    """Render the place of rows that do not exist yet: a heading and a paragraph."""
+    return format_html('<div class="empty-page"><h2>{}</h2><p>{}</p></div>', heading, content)
+
+
+@register.inclusion_tag("parts/tab.html", takes_context=True)
+def tab(context: dict, name: str, address: str, symbol: str, label: str, has_pages: bool = False) -> dict:
+    """Return the context of a tab, which is the current one if the page's ``tab`` is its name.
+
+    A tab that ``has_pages`` is current on their addresses, too. ``swaps``: the tabs replace only a part of the page.
+    """
+    is_page = not has_pages or context["request"].path == address
+    current = "" if context.get("tab") != name else "page" if is_page else "true"
+    shown = {"address": address, "symbol": symbol, "label": label}
+    return shown | {"current": current, "swaps": context.get("swaps")}
+
+
+@register.inclusion_tag("parts/sub_tab.html", takes_context=True)
+def sub_tab(context: dict, name: str, address: str, symbol: str, label: str) -> dict:
+    """Return the context of a tab below others, which is the current one if the page's ``view`` is its name."""
+    return {"address": address, "symbol": symbol, "label": label, "is_current": context.get("view") == name}
 
 
 @register.simple_tag(name="line_differences")
@@ -201,11 +261,18 @@ def pager(context: dict, page: Any, noun: str) -> dict:
 
 
 @register.inclusion_tag("parts/headings.html", takes_context=True)
-def headings(context: dict) -> dict:
-    """Return the context of the headings of a list's columns; a click on one sorts by it, a second turns the order."""
+def headings(context: dict, *labels: str, before: str = "", after: str = "") -> dict:
+    """Return the context of a table's head: with these labels, else with the columns of the list.
+
+    ``"Rows|num"`` is the label *Rows* of a column of numbers. ``before`` and ``after`` are the hidden labels of a first
+    and a last column of inputs and buttons. A click on a list's column sorts by it, a second turns the order.
+    """
+    page = {"before": before, "after": after, "request": context.get("request")}
+    if labels:
+        pairs = (label.partition("|") for label in labels)
+        return page | {"headings": [{"column": {"label": label, "kind": kind}} for label, _, kind in pairs]}
     chosen = context["request"].GET.get("ordering", "")
-    heads = [_heading(column, chosen) for column, shown in context["tools"].columns if shown]
-    return {"headings": heads, "request": context["request"]}
+    return page | {"headings": [_heading(column, chosen) for column, shown in context["tools"].columns if shown]}
 
 
 @register.simple_block_tag(takes_context=True)

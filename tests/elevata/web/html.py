@@ -24,12 +24,13 @@ def html_of(response: HttpResponse) -> str:
     parts = _VERBATIM.split(text)
     # The split alternates between text, a whole element and its name.
     between = [
-        _collapsed(part) if place % 3 == 0 else part if place % 3 == 1 else "" for place, part in enumerate(parts)
+        collapsed(part) if place % 3 == 0 else part if place % 3 == 1 else "" for place, part in enumerate(parts)
     ]
     return "".join(between)
 
 
-def _collapsed(html: str) -> str:
+def collapsed(html: str) -> str:
+    """Return HTML without white space around blocks, and without places where names may break."""
     html = re.sub(r'<span class="parts">((?:[^<]|<wbr>)*)</span>', lambda match: match[1].replace("<wbr>", ""), html)
     html = re.sub(r"(\bvalue=\"[^\"]*\")|\s+", lambda match: match[1] or " ", html)
     html = re.sub(rf" ?(</?(?:{_BLOCKS})\b[^>]*>) ?", r"\1", html)
