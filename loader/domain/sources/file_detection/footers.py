@@ -62,11 +62,17 @@ def _drawn_line(rows: Sequence[Row]) -> int:
 
     Lines that are drawn between many records separate them.
     """
-    filled = [place for place, row in enumerate(rows) if not row.is_empty]
-    first = next((place for place in filled if place and is_drawn(rows[place].cells)), len(rows))
-    below = sum(1 for place in filled if place > first and not is_drawn(rows[place].cells))
-    above = sum(1 for place in filled if place < first)
-    return first if below <= min(_MOST_TOTALS, above) else len(rows)
+    first, below, totals = len(rows), 0, 0
+    for place in range(len(rows) - 1, 0, -1):
+        if rows[place].is_empty:
+            continue
+        if is_drawn(rows[place].cells):
+            first, totals = place, below
+        elif (below := below + 1) > _MOST_TOTALS:
+            break
+    if first == len(rows) or any(is_drawn(row.cells) for row in rows[1:first]):
+        return len(rows)
+    return first if totals <= sum(1 for row in rows[:first] if not row.is_empty) else len(rows)
 
 
 def _block_of_other_width(table: Table, rows: Sequence[Row]) -> int:

@@ -133,8 +133,8 @@ def unread_numbers(columns: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def _has_unread_numbers(values: Sequence[str]) -> bool:
-    present = [value.strip() for value in values if kind_of(value) != EMPTY]
-    return any(map(_UNREAD.fullmatch, present)) and all(kind_of(value) == NUMBER for value in present)
+    texts = [value.strip() for value in values]
+    return any(map(_UNREAD.fullmatch, texts)) and all(kind_of(text) in (EMPTY, NUMBER) for text in texts)
 
 
 def _negative_numbers(columns: Sequence[_Column]) -> tuple[dict[str, Any], list[Question]]:
@@ -242,7 +242,7 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
     has_days = is_of_dates(name)
     for text in values:
         value = text.strip()
-        if kind_of(value) == EMPTY or is_drawn((value,)):
+        if kind_of(value) == EMPTY or (value[0] in "-=_" and is_drawn((value,))):
             continue
         match = SIGNED.fullmatch(value)
         if match is None:

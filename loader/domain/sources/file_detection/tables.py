@@ -26,8 +26,9 @@ class Table:
     def __post_init__(self) -> None:
         fills = [row.filled for row in self.rows if self.fits(row) and row.filled]
         self.usual_fill = statistics.quantiles(fills, n=4)[2] if len(fills) > 1 else float(self.width)
-        records = [row for row in self.rows if self.fits(row) and not is_drawn(row.cells)]
-        full = [row for row in records if row.filled >= 0.5 * self.usual_fill]
+        full = [row for row in self.rows if self.fits(row) and row.filled >= 0.5 * self.usual_fill]
+        if len(full) <= _MANY:
+            full = [row for row in full if not is_drawn(row.cells)]
         self.kinds = self._kinds(full)
 
     def fits(self, row: Row) -> bool:
