@@ -53,6 +53,7 @@ def test_no_page_needs_more_queries_than_it_did():
     assert excess(counts) == {}
 
 
+@pytest.mark.full
 def test_no_page_needs_more_queries_for_three_times_as_much_data():
     counts = count_queries(THRICE)
     assert sorted(counts) == sorted(baselines()), "pages came or went: remake the baselines"
