@@ -19,8 +19,6 @@ _FEW_WRONG = 0.2
 _FOLLOWING = 3
 _COMMENTS = ("#", "//", "--", "%", "*", "!")
 _YEAR = re.compile(r"(?:19|20|21)\d\d")
-
-
 # Dates and numbers that are rather no names, other than years and numbers of columns.
 _VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{2}[./]\d{2}[./]\d{4}(?: .*)?|\d{6,14}")
 
@@ -88,8 +86,7 @@ class _Beginning(Table):
         if first is None:
             return self._text_start()
         names = next((place for place in reversed(range(first)) if self._has_names(self.rows[place])), None)
-        # Of several comments, only the last one may have the names.
-        if names is not None and not any(_is_comment(row) for row in self.rows[names:first][1:]):
+        if names is not None and not self._is_earlier_comment(names, first):
             return self._named_start(names, first)
         silent = [place for place in range(first) if self._may_be_record(self.rows[place])]
         if silent:
@@ -100,6 +97,10 @@ class _Beginning(Table):
         if below and self.violations(self.rows[below[0]])[0] > 1:
             return self._start_below(first, below[0])
         return self._without_names(first)
+
+    def _is_earlier_comment(self, place: int, first: int) -> bool:
+        """Return True for a comment with others below it: of several comments, only the last one may have the names."""
+        return _is_comment(self.rows[place]) and any(map(_is_comment, self.rows[place + 1 : first]))
 
     def lacks_name(self, start: _Start) -> bool:
         """Return True for a header of one field less than records, as R writes it above names of rows."""
@@ -202,7 +203,10 @@ class _Beginning(Table):
             return True
         numbers = [place for place in self.typed if kind_of(below.cells[place]) == NUMBER]
         values = [other for other in self.rows[self.rows.index(below) + 1 :] if self.fits(other)]
-        return self._is_series(below, values, numbers)
+        are_years = all(_YEAR.fullmatch(below.cells[place].strip()) for place in numbers)
+        # Other numbers that stand below names, too, are rather values.
+        are_missing = are_years or not any(cells[place].strip() for place in numbers)
+        return are_missing and self._is_series(below, values, numbers)
 
     def _is_plain_record(self, row: Row) -> bool:
         """Return True for a row that is neither one of units nor one of signs, like a line drawn below the names."""
