@@ -181,6 +181,17 @@ def test_checks_come_before_changes_that_are_not_undone(name):
         sqlglot.parse(text, read=DIALECTS[name].parser)
 
 
+def test_manifest_has_the_rule_of_an_operation_whose_statements_follow_those_of_a_later_one():
+    before = state(named("d1", "rc_x", column("c", "a", "integer")))
+    after = state(named("d1", "rc_x", column("c", "b", "bigint", former_names=("a",))))
+    by_operation = statements_by_operation(planned(before, after)[1], "duckdb")
+    operations = (Operation("rename_column", "rawcore.rc_x", "k"), Operation("widen_column", "rawcore.rc_x", "k"))
+    changes = tuple((operation, by_operation[place]) for place, operation in enumerate(operations))
+    files = render_warehouse(Warehouse("", (), (), changes=changes), DIALECTS["duckdb"])
+    rules = json.loads(files["manifest.json"])["rules"]
+    assert [rule["operation"] for rule in rules] == ["rename_column", "widen_column"]
+
+
 def test_manifest_lists_operations_that_are_not_rendered():
     renamed = Operation("rename_column", "rawcore.rc_x", "k", from_="a", to="b")
     widened, retired = (replace(renamed, op=op) for op in ("widen_column", "retire_column"))
