@@ -286,7 +286,7 @@ class Dialect(TextValues):
 
 
 def temporary_name(kind: str, qualified_name: str) -> str:
-    """Return a table's qualified name for the time of a change. No dataset has a name that begins with a line."""
+    """Return a table's qualified name for the time of a change. No name of a dataset begins with an underscore."""
     schema, _, _ = qualified_name.partition(".")
     return f"{schema}.__{kind}_{sha256(qualified_name.encode()).hexdigest()[:24]}"
 
