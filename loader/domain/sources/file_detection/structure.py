@@ -50,7 +50,7 @@ def detect_structure(rows: Sequence[Row], last: Sequence[Row] | None = None, *, 
     table = _Beginning(tuple(rows), width)
     start, questions = table.header_start()
     if table.lacks_name(start):
-        start, questions = table.start_below(start)
+        start, questions = table.start_of_records(start)
     footer, asked = footer_lines(table, rows[start.first_record :] if last is None else last)
     if not has_end or last is not None and not last:
         footer, asked = 0, [Question("footer_lines", (0,), "the end of the file was not read")]
@@ -95,7 +95,7 @@ class _Beginning(Table):
             place for place in range(first + 1, min(first + 4, len(self.rows))) if self._has_names(self.rows[place])
         ]
         if below and self.violations(self.rows[below[0]])[0] > 1:
-            return self._start_below(first, below[0])
+            return self._named_start_below(first, below[0])
         return self._without_names(first)
 
     def _is_earlier_comment(self, place: int, first: int) -> bool:
@@ -109,7 +109,7 @@ class _Beginning(Table):
         records = [row for row in self.rows[start.first_record :] if len(row.cells) == self.width]
         return start.header[0].filled == self.width - 1 and any(row.cells[-1].strip() for row in records)
 
-    def start_below(self, start: _Start) -> tuple[_Start, list[Question]]:
+    def start_of_records(self, start: _Start) -> tuple[_Start, list[Question]]:
         """Return the start of the records below a header that does not fit them, and the questions about it."""
         reason = f"{_shown(start.header[0])} has one name less than records have fields"
         below = self._start([], start.first_record)
@@ -119,7 +119,7 @@ class _Beginning(Table):
         ]
         return below, questions
 
-    def _start_below(self, first: int, names: int) -> tuple[_Start, list[Question]]:
+    def _named_start_below(self, first: int, names: int) -> tuple[_Start, list[Question]]:
         """Return the start of a table with names below lines that look like its records."""
         row = self.rows[names]
         reason = f"{_shown(self.rows[first])} is before {_shown(row)}, which may have the names"
