@@ -115,6 +115,25 @@ def test_tables_swap_their_names_and_columns_follow(connection, engine):
     assert row_of(connection, "rawcore.rc_x", "q") == ("rawcore.rc_y",)
 
 
+def test_three_tables_rotate_their_names_while_columns_change(connection, engine):
+    a, b = column("c1", "a", "integer"), column("c2", "b")
+    before = state(
+        named("d1", "rc_x", a, b), named("d2", "rc_y", column("c3", "a")), named("d3", "rc_z", column("c4", "a"))
+    )
+    renamed = column("c1", "b", "bigint", former_names=("a",))
+    after = state(
+        named("d1", "rc_y", renamed), named("d2", "rc_z", column("c3", "a")), named("d3", "rc_x", column("c4", "a"))
+    )
+    start, steps = planned(before, after)
+    create(connection, engine, start, {})
+    connection.run('UPDATE "rawcore"."rc_x" SET "a" = 7')
+    carry_out(connection, engine, steps)
+    connection.run('UPDATE "rawcore"."rc_y" SET "b" = "b" + 5000000000')
+    assert row_of(connection, "rawcore.rc_y", "b") == (5000000007,)
+    assert row_of(connection, "rawcore.rc_z", "a") == ("rawcore.rc_y",)
+    assert row_of(connection, "rawcore.rc_x", "a") == ("rawcore.rc_z",)
+
+
 def test_moved_table_takes_a_name_that_others_have_in_both_schemas(connection, engine):
     others = named("d2", "rc_y", column("c2", "a")), named("d3", "rc_x", column("c3", "a"), schema="bizcore")
     before = state(named("d1", "rc_x", column("c1", "a")), *others)
