@@ -265,6 +265,33 @@ def test_header_with_a_name_too_few_is_asked():
     assert [str(column.type) for column in result.columns] == ["string", "float", "integer"]
 
 
+@pytest.mark.parametrize("text", ["---;---\nAnn;10,54\nBob;38,47\n", "------\n1\n2\n3\n"])
+def test_line_drawn_above_records_has_no_names(text: str):
+    result = detected(text)
+    assert (result.options["skip_lines"], result.options["header"]) == (1, False)
+    assert questions_of(result) == {"header": (False, True), "skip_lines": (1, 0)}
+
+
+@pytest.mark.parametrize("names", ["day,2022,city", "2021,2022,city"])
+def test_line_drawn_below_names_of_which_some_are_years_is_part_of_the_header(names: str):
+    day = "8197" if names.startswith("2021") else "2024-01-15"
+    result = detected(f"{names}\n---,---,---\n{day},8196,Oslo\n{day},6636,Oslo\n")
+    assert questions_of(result) == {"header_lines": (2, 1)}
+    assert [column.name for column in result.columns] == names.split(",")
+    assert str(result.columns[1].type) == "integer"
+
+
+def test_line_drawn_below_the_only_record_has_no_names():
+    result = detected("day;2021\n2024-12-10;8113\n-----;-----\n;99\n")
+    assert result.options.get("skip_lines", 0) in questions_of(result).get("skip_lines", (0,))
+    assert not any("--" in column.name for column in result.columns)
+
+
+def test_signs_for_no_value_below_a_header_are_no_comments():
+    result = detected("#id;price\n*;n/a\n--;n/a\n7;5.0\n8;6.5\n")
+    assert [column.name for column in result.columns] == ["#id", "price"]
+
+
 def test_years_above_other_numbers_are_names_in_any_language():
     result = detected("지역,항목,2022,2023\n전국,총인구수,51439038,51325329\n서울,총인구수,9428372,9386034\n")
     assert (result.options, result.questions) == ({}, ())
