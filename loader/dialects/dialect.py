@@ -182,6 +182,12 @@ class Dialect(TextValues):
         """Return the statements that move a table to another schema: a copy where there is none of its own."""
         return [f"CREATE TABLE {self.table(new)} AS\nSELECT * FROM {self.table(old)}", self.drop_table(old)]
 
+    def move_under_another_name(self, old: str, new: str) -> list[str]:
+        """Return the statements that move a table by a third name, because both schemas may have a table of either."""
+        between = temporary_name("moving", old)
+        moved = f"{new.partition('.')[0]}.{between.partition('.')[2]}"
+        return [*self.rename_table(old, between), *self.move_table(between, moved), *self.rename_table(moved, new)]
+
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         return [f"ALTER TABLE {self.table(table)} RENAME COLUMN {self.identifier(old)} TO {self.identifier(new)}"]
 
@@ -286,7 +292,7 @@ class Dialect(TextValues):
 
 
 def temporary_name(kind: str, qualified_name: str) -> str:
-    """Return a table's qualified name for the time of a change. No dataset has a name that begins with a line."""
+    """Return a table's qualified name for the time of a change. No name of a dataset begins with an underscore."""
     schema, _, _ = qualified_name.partition(".")
     return f"{schema}.__{kind}_{sha256(qualified_name.encode()).hexdigest()[:24]}"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from loader.dialects.dialect import Dialect, conditions, indented, temporary_name
+from loader.dialects.dialect import Dialect, conditions, indented
 from loader.dialects.refusals import NotRendered
 from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW
 from metadata.domain import types as data_types
@@ -251,14 +251,11 @@ class SqlServer(Dialect):
         return [f"EXEC sp_rename {self._unicode(self.table(old))}, {self._unicode(name)}"]
 
     def move_table(self, old: str, new: str) -> list[str]:
-        """Return the statements that move a table; under another name, because both schemas may have one of either."""
         schema, _, name = new.partition(".")
         if name == old.partition(".")[2]:
             move = f"ALTER SCHEMA {self.identifier(schema)} TRANSFER {self.table(old)}"
             return [f"EXEC sp_executesql {self._unicode(move)}"]
-        between = temporary_name("moving", old)
-        moved = f"{schema}.{between.partition('.')[2]}"
-        return [*self.rename_table(old, between), *self.move_table(between, moved), *self.rename_table(moved, new)]
+        return self.move_under_another_name(old, new)
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         self.identifier(new)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import count
 
-from loader.dialects.dialect import Dialect, indented, temporary_name
+from loader.dialects.dialect import Dialect, indented
 from loader.dialects.refusals import NotRendered
 from loader.dialects.text_patterns import FLOAT, ODD_FLOAT
 from loader.dialects.text_values import either, when
@@ -127,13 +127,10 @@ class Postgres(Dialect):
         return [_block(f"BEGIN\nCREATE OR REPLACE {creation} {is_refused}; CREATE {creation} END")]
 
     def move_table(self, old: str, new: str) -> list[str]:
-        """Return the statements that move a table; under another name, because both schemas may have one of either."""
         schema, _, name = new.partition(".")
         if name == old.partition(".")[2]:
             return [f"ALTER TABLE {self.table(old)} SET SCHEMA {self.identifier(schema)}"]
-        between = temporary_name("moving", old)
-        moved = f"{schema}.{between.partition('.')[2]}"
-        return [*self.rename_table(old, between), *self.move_table(between, moved), *self.rename_table(moved, new)]
+        return self.move_under_another_name(old, new)
 
     def widens_in_place(self, before: DataType, after: DataType) -> bool:
         return True

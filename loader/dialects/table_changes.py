@@ -90,7 +90,7 @@ def changes_of(step: Step, dialect: Dialect) -> list[str]:
         case ops.ADD_COLUMN if step.column is not None:
             return dialect.add_column(table, step.column.name, step.column.type)
         case ops.RENAME_COLUMN | ops.DROP_COLUMN:
-            return rebuild(step, dialect) if rebuilds(step, dialect) else _renamed_or_dropped(step, dialect)
+            return rebuild(step, dialect) if _needs_rebuild(step, dialect) else _renamed_or_dropped(step, dialect)
         case ops.WIDEN_COLUMN | ops.REBUILD_TABLE | ops.RETYPE_COLUMN:
             return _retyped(step, dialect)
         case ops.DROP_VIEWS:
@@ -98,7 +98,7 @@ def changes_of(step: Step, dialect: Dialect) -> list[str]:
     raise NotRendered(f"{step.describe()} has no statement in {dialect.title}", where=step.dataset)
 
 
-def rebuilds(step: Step, dialect: Dialect) -> bool:
+def _needs_rebuild(step: Step, dialect: Dialect) -> bool:
     """Return True if the step writes the table anew, because the dialect has no statement of its own."""
     if step.op in (ops.RENAME_COLUMN, ops.DROP_COLUMN):
         try:
@@ -146,7 +146,7 @@ def _retyped(step: Step, dialect: Dialect) -> list[str]:
     if step.rehashed and not dialect.ddl_in_transaction:
         message = f"{step.describe()}: keys are computed anew, and {dialect.title} changes no type in a transaction"
         raise NotRendered(message, where=step.dataset)
-    if rebuilds(step, dialect):
+    if _needs_rebuild(step, dialect):
         return [*rebuild(step, dialect), *_rehashed(step, dialect)]
     altered = [
         statement
@@ -260,7 +260,7 @@ def render_steps(steps: Iterable[Step], dialect: Dialect) -> list[StepStatements
 def _mentioned(step: Step, dialect: Dialect) -> frozenset[str] | None:
     if step.op not in (ops.ADD_COLUMN, ops.RENAME_COLUMN, ops.DROP_COLUMN, ops.CHECK_NOT_NULL, *_RETYPING):
         return None
-    if rebuilds(step, dialect):
+    if _needs_rebuild(step, dialect):
         return None
     names = [step.from_name, step.to_name, *(item.name for item in step.retyped)]
     names += [step.column.name] if step.column is not None else []

@@ -106,12 +106,14 @@ def render_warehouse(warehouse: Warehouse, dialect: Dialect) -> dict[str, str]:
 
 
 def _rendered_changes(changes: Iterable[tuple[Operation, Sequence[str]]]) -> tuple[list[str], list[Unrendered]]:
-    """Return the kinds of a report's operations with statements, and the operations with a part that has none."""
+    """Return the kinds of a report's operations with statements, and the operations with a part that has none.
+
+    An operation whose statements are all among those of a later one has a comment about each of them.
+    """
     kinds, refused, beginning = [], [], f"-- {NOT_RENDERED}: "
     for operation, texts in changes:
-        if any(not line.startswith("--") for text in texts for line in text.splitlines()):
-            kinds.append(operation.op)
-        reasons = (text.removeprefix(beginning) for text in texts if text.startswith(beginning))
+        reasons = [text.removeprefix(beginning) for text in texts if text.startswith(beginning)]
+        kinds += [operation.op] if texts and not reasons else []
         refused += [Unrendered(operation.dataset, NOT_RENDERED, reason) for reason in reasons]
     return kinds, refused
 

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from loader.dialects.catalog import DIALECTS
-from loader.dialects.dialect import IN_PLACE, NO_CHANGE, Dialect
+from loader.dialects.dialect import IN_PLACE, NO_CHANGE, Dialect, temporary_name
 from loader.dialects.refusals import NotRendered
 from metadata.domain.types import NAMES, parse
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "understand" / "plain_sql_operations.md"
 TABLE, COLUMN = "s.t", "a"
+NEW_TABLE = temporary_name("new", TABLE)
 _MEASURED = {"string": "string", "decimal": "decimal(10,2)"}
 _WIDENINGS = (
     ("integer", "bigint"),
@@ -120,7 +121,7 @@ _OPERATIONS: dict[str, Callable[[Dialect], str]] = {
     "rename column": lambda d: _or_rebuild(lambda: d.rename_column(TABLE, COLUMN, "b")),
     "drop column": lambda d: _or_rebuild(lambda: d.drop_column(TABLE, COLUMN)),
     "drop table": lambda d: _code([d.drop_table(TABLE)]),
-    "rebuild table": lambda d: _code(d.replace_table(TABLE, [(COLUMN, "date")], "SELECT …", "s.t__new")),
+    "rebuild table": lambda d: _code(d.replace_table(TABLE, [(COLUMN, "date")], "SELECT …", NEW_TABLE)),
 }
 
 

@@ -153,7 +153,7 @@ def compare(
     """
 
     def of_warehouse(entry: Held) -> bool:
-        return not shared or is_own(entry, warehouse=warehouse, mark=mark)
+        return not shared or _is_own(entry, warehouse=warehouse, mark=mark)
 
     by_name = {(entry.kind == FUNCTION, entry.name.lower()): entry for entry in held}
     names = {(name.kind == FUNCTION, name.name.lower()) for name in wanted}
@@ -183,7 +183,7 @@ def _difference(name: Name, entry: Held | None, location: str, *, own: bool) -> 
     if entry is None:
         return Finding(name.name, name.kind, MISSING)
     if not own:
-        return foreign_finding(name, entry)
+        return _foreign_finding(name, entry)
     if entry.purged:  # a table is altered in place, anything else would need a drop
         return Finding(name.name, name.kind, *((OUTDATED,) if name.kind == TABLE else (FAILED, _PURGED)))
     if entry.kind != name.kind or entry.digest != name.digest or (name.kind == TABLE and entry.location != location):
@@ -193,7 +193,7 @@ def _difference(name: Name, entry: Held | None, location: str, *, own: bool) -> 
     return None
 
 
-def foreign_finding(name: Name, entry: Held) -> Finding:
+def _foreign_finding(name: Name, entry: Held) -> Finding:
     """Return the finding of a name that an entry of others has."""
     location = _CREDENTIALS.sub(r"\1", entry.location)
     at = f" at {location}" if location else ""
@@ -201,7 +201,7 @@ def foreign_finding(name: Name, entry: Held) -> Finding:
     return Finding(name.name, name.kind, FOREIGN, f"{message}; rename or drop it there, then run manage.py publish")
 
 
-def is_own(entry: Held, *, warehouse: str, mark: str) -> bool:
+def _is_own(entry: Held, *, warehouse: str, mark: str) -> bool:
     """Return True if an entry of a shared catalog is of this warehouse.
 
     Tables are directly in the warehouse's folder: deeper are other warehouses, and the databases of the catalog, which

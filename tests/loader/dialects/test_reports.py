@@ -115,6 +115,25 @@ def test_tables_swap_their_names_and_columns_follow(connection, engine):
     assert row_of(connection, "rawcore.rc_x", "q") == ("rawcore.rc_y",)
 
 
+def test_three_tables_rotate_their_names_while_columns_change(connection, engine):
+    a, b = column("c1", "a", "integer"), column("c2", "b")
+    before = state(
+        named("d1", "rc_x", a, b), named("d2", "rc_y", column("c3", "a")), named("d3", "rc_z", column("c4", "a"))
+    )
+    renamed = column("c1", "b", "bigint", former_names=("a",))
+    after = state(
+        named("d1", "rc_y", renamed), named("d2", "rc_z", column("c3", "a")), named("d3", "rc_x", column("c4", "a"))
+    )
+    start, steps = planned(before, after)
+    create(connection, engine, start, {})
+    connection.run('UPDATE "rawcore"."rc_x" SET "a" = 7')
+    carry_out(connection, engine, steps)
+    connection.run('UPDATE "rawcore"."rc_y" SET "b" = "b" + 5000000000')
+    assert row_of(connection, "rawcore.rc_y", "b") == (5000000007,)
+    assert row_of(connection, "rawcore.rc_z", "a") == ("rawcore.rc_y",)
+    assert row_of(connection, "rawcore.rc_x", "a") == ("rawcore.rc_z",)
+
+
 def test_moved_table_takes_a_name_that_others_have_in_both_schemas(connection, engine):
     others = named("d2", "rc_y", column("c2", "a")), named("d3", "rc_x", column("c3", "a"), schema="bizcore")
     before = state(named("d1", "rc_x", column("c1", "a")), *others)
@@ -179,6 +198,17 @@ def test_checks_come_before_changes_that_are_not_undone(name):
     assert all("rc_x" in text and "rc_y" not in text for text in texts[:2])
     for text in texts:
         sqlglot.parse(text, read=DIALECTS[name].parser)
+
+
+def test_manifest_has_the_rule_of_an_operation_whose_statements_follow_those_of_a_later_one():
+    before = state(named("d1", "rc_x", column("c", "a", "integer")))
+    after = state(named("d1", "rc_x", column("c", "b", "bigint", former_names=("a",))))
+    by_operation = statements_by_operation(planned(before, after)[1], "duckdb")
+    operations = (Operation("rename_column", "rawcore.rc_x", "k"), Operation("widen_column", "rawcore.rc_x", "k"))
+    changes = tuple((operation, by_operation[place]) for place, operation in enumerate(operations))
+    files = render_warehouse(Warehouse("", (), (), changes=changes), DIALECTS["duckdb"])
+    rules = json.loads(files["manifest.json"])["rules"]
+    assert [rule["operation"] for rule in rules] == ["rename_column", "widen_column"]
 
 
 def test_manifest_lists_operations_that_are_not_rendered():

@@ -146,19 +146,18 @@ def _likeliest(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     if best.quote and not best.keeps_quotes and has_stray_quote(best, lines):
         best = replace(best, keeps_quotes=True)
     questions = []
-    if _has_text_after_quotes(best, text):
-        plain = replace(best, quote="", escape="")
-        if _has_one_width(plain, lines):
-            best = plain
-        else:
-            questions.append(Question("quote", (best.quote, ""), "quoted fields go on after their closing quote"))
+    goes_on = _has_text_after_quotes(best, text)
+    plain = replace(best, quote="", escape="", keeps_quotes=False)
+    if goes_on and _has_one_width(plain, lines):
+        best = plain
     if best.delimiter in _RARE_DELIMITERS:
         close |= {sign: 0.0 for sign in _USUAL if (sign in text or sign == ",") and sign not in close}
     if close:
         others = sorted(close, key=lambda delimiter: -close[delimiter])
         reason = "each of them gives records of one width, or the text has one column"
         questions.append(Question("delimiter", (best.delimiter, *others), reason))
-    questions += _open_quotes(best, [dialect for score, dialect in scores if score >= _SIMILAR * best_score], lines)
+    similar = [dialect for score, dialect in scores if score >= _SIMILAR * best_score]
+    questions += _open_quotes(best, similar, lines, goes_on=goes_on)
     if best.keeps_quotes:
         reason = "quotes stand inside of fields that do not begin with one; a delimiter before them may be missing"
         questions.append(Question("quotes_inside", ("keep", "refuse"), reason))
@@ -207,18 +206,23 @@ def _has_one_width(dialect: Dialect, lines: Sequence[str]) -> bool:
     return all(_fits(row, width) for row in rows)
 
 
-def _open_quotes(best: Dialect, others: Sequence[Dialect], lines: Sequence[str]) -> list[Question]:
-    """Return the questions for quote and escape if others make sense, and give other records."""
+def _open_quotes(best: Dialect, others: Sequence[Dialect], lines: Sequence[str], *, goes_on: bool) -> list[Question]:
+    """Return the questions for quote and escape if others make sense, and give other records.
+
+    If a quoted field goes on after its closing quote (``goes_on``), the quote may be part of the value.
+    """
     if not best.quote:
         return []
     rows = best.rows(lines)
     differing = [
         other for other in others if other.delimiter == best.delimiter and other.quote and other.rows(lines) != rows
     ]
-    reason = "each of them gives records of one width"
     questions = []
     for option in ("quote", "escape"):
         values = tuple(dict.fromkeys(getattr(dialect, option) for dialect in (best, *differing)))
+        reason = "each of them gives records of one width"
+        if goes_on and option == "quote":
+            values, reason = (*values, ""), "quoted fields go on after their closing quote"
         is_other_quote = option == "escape" and len({dialect.quote for dialect in (best, *differing)}) > 1
         if len(values) > 1 and not is_other_quote:
             questions.append(Question(option, values, reason))

@@ -147,7 +147,7 @@ def _negative_numbers(columns: Sequence[_Column]) -> tuple[dict[str, Any], list[
     ways = list(dict.fromkeys((*_ways(clear), *_ways(unclear))))
     reasons = []
     if len(ways) > 1:
-        verb = "may have" if unclear else "have"
+        verb = "may have" if unclear else "have" if len(columns) > 1 else "has"
         names = first_names([column.name for column in columns])
         reasons.append(f"{names} {verb} negative numbers of two kinds; only one can be read")
     if unclear or not reasons:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loader.domain.sources.file_detection.cells import NUMBER, kind_of
+from loader.domain.sources.file_detection.cells import NUMBER, is_missing, kind_of
 from loader.domain.sources.file_detection.column_names import CLEAR, evidence_of_names, is_usual_name
 from loader.domain.sources.file_detection.dialects import Row, width_of
 from loader.domain.sources.file_detection.footers import footer_lines, without_footer
@@ -19,8 +19,6 @@ _FEW_WRONG = 0.2
 _FOLLOWING = 3
 _COMMENTS = ("#", "//", "--", "%", "*", "!")
 _YEAR = re.compile(r"(?:19|20|21)\d\d")
-
-
 # Dates and numbers that are rather no names, other than years and numbers of columns.
 _VALUE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?|\d{2}[./]\d{2}[./]\d{4}(?: .*)?|\d{6,14}")
 
@@ -51,8 +49,8 @@ def detect_structure(rows: Sequence[Row], last: Sequence[Row] | None = None, *, 
         return Structure(rows=tuple(rows), width=0)
     table = _Beginning(tuple(rows), width)
     start, questions = table.header_start()
-    if table.lacks_name(start):
-        start, questions = table.start_below(start)
+    if reason := table.misfit(start):
+        start, questions = table.start_of_records(start, reason)
     footer, asked = footer_lines(table, rows[start.first_record :] if last is None else last)
     if not has_end or last is not None and not last:
         footer, asked = 0, [Question("footer_lines", (0,), "the end of the file was not read")]
@@ -88,29 +86,40 @@ class _Beginning(Table):
         if first is None:
             return self._text_start()
         names = next((place for place in reversed(range(first)) if self._has_names(self.rows[place])), None)
-        # Of several comments, only the last one may have the names.
-        if names is not None and not any(_is_comment(row) for row in self.rows[names:first][1:]):
+        if names is not None and not self._is_earlier_comment(names, first):
             return self._named_start(names, first)
         silent = [place for place in range(first) if self._may_be_record(self.rows[place])]
         if silent:
             return self._silent_start(silent)
         below = [
-            place for place in range(first + 1, min(first + 4, len(self.rows))) if self._has_names(self.rows[place])
+            place for place in range(first + 1, min(first + 4, len(self.rows))) if self._has_words(self.rows[place])
         ]
         if below and self.violations(self.rows[below[0]])[0] > 1:
-            return self._start_below(first, below[0])
+            return self._named_start_below(first, below[0])
         return self._without_names(first)
 
-    def lacks_name(self, start: _Start) -> bool:
-        """Return True for a header of one field less than records, as R writes it above names of rows."""
-        if start.header_lines != 1 or len(start.header[0].cells) != self.width - 1:
-            return False
-        records = [row for row in self.rows[start.first_record :] if len(row.cells) == self.width]
-        return start.header[0].filled == self.width - 1 and any(row.cells[-1].strip() for row in records)
+    def _is_earlier_comment(self, place: int, first: int) -> bool:
+        """Return True for a comment with others below it: of several comments, only the last one may have the names."""
+        return _is_comment(self.rows[place]) and any(map(_is_comment, self.rows[place + 1 : first]))
 
-    def start_below(self, start: _Start) -> tuple[_Start, list[Question]]:
+    def misfit(self, start: _Start) -> str:
+        """Return the reason why a header does not fit its records; empty if it does.
+
+        It is a drawn line, or has one field less than records, as R writes it above names of rows.
+        """
+        if start.header_lines != 1 or start.first_record == len(self.rows):
+            return ""
+        (header,) = start.header
+        if is_drawn(header.cells):
+            return f"{_shown(header)} is a drawn line without names"
+        records = [row for row in self.rows[start.first_record :] if len(row.cells) == self.width]
+        lacks_name = len(header.cells) == header.filled == self.width - 1
+        if lacks_name and any(row.cells[-1].strip() for row in records):
+            return f"{_shown(header)} has one name less than records have fields"
+        return ""
+
+    def start_of_records(self, start: _Start, reason: str) -> tuple[_Start, list[Question]]:
         """Return the start of the records below a header that does not fit them, and the questions about it."""
-        reason = f"{_shown(start.header[0])} has one name less than records have fields"
         below = self._start([], start.first_record)
         questions = [
             Question("header", (False, True), reason),
@@ -118,7 +127,7 @@ class _Beginning(Table):
         ]
         return below, questions
 
-    def _start_below(self, first: int, names: int) -> tuple[_Start, list[Question]]:
+    def _named_start_below(self, first: int, names: int) -> tuple[_Start, list[Question]]:
         """Return the start of a table with names below lines that look like its records."""
         row = self.rows[names]
         reason = f"{_shown(self.rows[first])} is before {_shown(row)}, which may have the names"
@@ -133,8 +142,10 @@ class _Beginning(Table):
                 continue
             following = [other for other in self.rows[place + 1 : place + 1 + _FOLLOWING] if not other.is_empty]
             below = next((other for other in self.rows[place + 1 :] if not other.is_empty), None)
-            if sum(map(self._has_names, following)) > (self.violations(row)[0] == 0):
+            if sum(map(self._has_words, following)) > (self.violations(row)[0] == 0):
                 continue  # lines about the columns, like units and sources, some of them numbers
+            if self._is_underlined(place):
+                continue  # names, some of them years
             # Years may span several columns whose names are below.
             if below is None or not self.is_names(below):
                 return place
@@ -142,8 +153,20 @@ class _Beginning(Table):
                 return place
         return None
 
+    def _is_underlined(self, place: int) -> bool:
+        """Return True for the first row of names or values if a line is drawn below it, and a record follows."""
+        below = self.rows[place + 1 : place + 3]
+        if len(below) < 2 or not is_drawn(below[0].cells) or below[1].filled < 0.6 * self.usual_fill:
+            return False
+        above = self.rows[:place]
+        return self.is_data(below[1]) and not any(self.is_data(row) or self._has_words(row) for row in above)
+
     def _has_names(self, row: Row) -> bool:
         return self.is_names(row) and not self.is_narrow(row)
+
+    def _has_words(self, row: Row) -> bool:
+        """Return True for names that are no drawn line."""
+        return self._has_names(row) and not is_drawn(row.cells)
 
     def _may_be_record(self, row: Row) -> bool:
         """Return True for a record as far as the kinds of its cells show: none of them is of another kind."""
@@ -202,7 +225,10 @@ class _Beginning(Table):
             return True
         numbers = [place for place in self.typed if kind_of(below.cells[place]) == NUMBER]
         values = [other for other in self.rows[self.rows.index(below) + 1 :] if self.fits(other)]
-        return self._is_series(below, values, numbers)
+        are_years = all(_YEAR.fullmatch(below.cells[place].strip()) for place in numbers)
+        # Other numbers that stand below names, too, are rather values.
+        are_missing = are_years or not any(cells[place].strip() for place in numbers)
+        return are_missing and self._is_series(below, values, numbers)
 
     def _is_plain_record(self, row: Row) -> bool:
         """Return True for a row that is neither one of units nor one of signs, like a line drawn below the names."""
@@ -416,7 +442,9 @@ def _shown(row: Row) -> str:
 
 
 def _is_comment(row: Row) -> bool:
-    return bool(row.cells) and row.cells[0].startswith(_COMMENTS) and not is_drawn(row.cells)
+    """Return True for a row that begins with the sign of a comment, other than a sign that stands for no value."""
+    is_marked = bool(row.cells) and row.cells[0].startswith(_COMMENTS) and not is_missing(row.cells[0])
+    return is_marked and not is_drawn(row.cells)
 
 
 def _others(questions: Sequence[Question], option: str) -> list[Question]:

@@ -198,6 +198,12 @@ def test_row_that_fills_the_gaps_of_a_header_likely_belongs_to_it(text: str, col
     assert [column.name for column in result.columns] == columns
 
 
+@pytest.mark.parametrize("first", ["0,1,2", "0,2021,5"])
+def test_record_below_a_header_whose_first_name_is_missing_is_one(first: str):
+    result = detected(f",a,b\n{first}\n1,5,9\n2,8,3\n")
+    assert "header_lines" not in questions_of(result)
+
+
 def test_lines_about_columns_above_a_series_are_asked():
     records = "".join(f"2024-01-{day},5.{day},4.{day}\n" for day in range(11, 19))
     result = detected(f'"Series","a","b"\n"Unit:","%","%"\n"Multiplier:","1","1"\n"Time","X","Y"\n{records}')
@@ -215,6 +221,19 @@ def test_lines_about_a_series_without_a_header_are_asked():
 def test_comments_above_a_header_are_no_part_of_it():
     result = detected("#group,false,true\n#datatype,string,double\n,host,_value\n,web1,1.5\n,web2,2.5\n")
     assert result.options == {"skip_lines": 2, "ignored_columns": "(column 1)"}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("id,name,amount\n# units\n1,Ann,2.5\n2,Bob,3.5\n", ["id", "name", "amount"]),
+        ("sign,price\n*ABC,n/a\nDEF,5.0\nGHI,6.5\n", ["sign", "price"]),
+    ],
+)
+def test_comment_below_a_header_takes_it_no_names(text: str, names: list):
+    result = detected(text)
+    assert [column.name for column in result.columns] == names
+    assert "header" not in result.options
 
 
 def test_only_the_last_of_several_comments_may_be_the_header():
@@ -246,6 +265,33 @@ def test_header_with_a_name_too_few_is_asked():
     assert [str(column.type) for column in result.columns] == ["string", "float", "integer"]
 
 
+@pytest.mark.parametrize("text", ["---;---\nAnn;10,54\nBob;38,47\n", "------\n1\n2\n3\n"])
+def test_line_drawn_above_records_has_no_names(text: str):
+    result = detected(text)
+    assert (result.options["skip_lines"], result.options["header"]) == (1, False)
+    assert questions_of(result) == {"header": (False, True), "skip_lines": (1, 0)}
+
+
+@pytest.mark.parametrize("names", ["day,2022,city", "2021,2022,city"])
+def test_line_drawn_below_names_of_which_some_are_years_is_part_of_the_header(names: str):
+    day = "8197" if names.startswith("2021") else "2024-01-15"
+    result = detected(f"{names}\n---,---,---\n{day},8196,Oslo\n{day},6636,Oslo\n")
+    assert questions_of(result) == {"header_lines": (2, 1)}
+    assert [column.name for column in result.columns] == names.split(",")
+    assert str(result.columns[1].type) == "integer"
+
+
+def test_line_drawn_below_the_only_record_has_no_names():
+    result = detected("day;2021\n2024-12-10;8113\n-----;-----\n;99\n")
+    assert result.options.get("skip_lines", 0) in questions_of(result).get("skip_lines", (0,))
+    assert not any("--" in column.name for column in result.columns)
+
+
+def test_signs_for_no_value_below_a_header_are_no_comments():
+    result = detected("#id;price\n*;n/a\n--;n/a\n7;5.0\n8;6.5\n")
+    assert [column.name for column in result.columns] == ["#id", "price"]
+
+
 def test_years_above_other_numbers_are_names_in_any_language():
     result = detected("지역,항목,2022,2023\n전국,총인구수,51439038,51325329\n서울,총인구수,9428372,9386034\n")
     assert (result.options, result.questions) == ({}, ())
@@ -256,6 +302,18 @@ def test_text_after_a_closing_quote_is_asked():
     assert (result.options, questions_of(result)["quote"]) == ({"delimiter": "\t", "quote": ""}, ("", '"'))
     result = detected('id,title,n\n1,"Bar" none,3\n2,"Rome, Open City",4\n')
     assert (result.options, questions_of(result)["quote"]) == ({}, ('"', ""))
+
+
+def test_quote_before_text_is_asked_once_among_other_quotes():
+    result = detected(
+        "\"x\" y;Total;n\nx;'q';20240131\n2024-01-31\n44,18,797;5;20240131\n::;m;'q'\n20240131;44,18,797;1"
+    )
+    assert [each.candidates for each in result.questions if each.option == "quote"] == [('"', "'", "")]
+
+
+def test_quotes_of_fields_without_quotes_are_not_asked_twice():
+    result = detected('id\ttitle\n1\t"Bar" none\n2\t5" disk\n3\tx\n')
+    assert (result.options, list(questions_of(result))) == ({"delimiter": "\t", "quote": ""}, ["quote"])
 
 
 @pytest.mark.parametrize(
