@@ -10,6 +10,7 @@ TESTS = [
     "tests/loader/services/test_loads.py",
     "tests/metadata/domain/test_names.py",
     "tests/loader/views/test_pages.py",
+    "tests/elevata/web/test_home.py",
     "tests/repository/test_pins.py",
 ]
 
@@ -36,10 +37,14 @@ def graph() -> grimp.ImportGraph:
         ("tests/metadata/domain/test_names.py", {"tests/metadata/domain/test_names.py"}),
         ("loader/domain/removed.py", set()),
         ("templates/loader/run.html", {"tests/loader/views/test_pages.py"}),
+        ("templates/base.html", {"tests/elevata/web/test_home.py"}),
         ("tests/loader/conftest.py", {name for name in TESTS if name.startswith("tests/loader/")}),
         ("requirements.txt", {"tests/repository/test_pins.py"}),
     ],
-    ids=["importers", "an outer module", "a test", "a removed module", "a template", "a conftest", "another file"],
+    ids=[
+        *("importers", "an outer module", "a test", "a removed module"),
+        *("a template", "a template of all apps", "a conftest", "another file"),
+    ],
 )
 def test_changed_file_selects_the_tests_that_import_it(graph: grimp.ImportGraph, changed: str, tests: set[str]):
     assert reached([changed], TESTS, graph) == tests

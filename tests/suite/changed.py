@@ -52,7 +52,7 @@ def _folder(path: PurePosixPath) -> str:
     """Return the folder of the tests of a file that no module imports."""
     if path.name == "conftest.py":
         return str(path.parent)
-    if path.parts[0] == "templates" and len(path.parts) > 2:
+    if path.parts[0] == "templates":
         return _PAGES.get(path.parts[1], _PAGES["elevata"])
     return _REPOSITORY
 

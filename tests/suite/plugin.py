@@ -42,12 +42,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if at_a_door and is_light:
         item.add_marker("door")
     if at_a_door and not core and item.get_closest_marker("database"):
-        leave_but_first(item, file)
+        mark_full_but_first(item, file)
     elif core and not is_light and not core.kwargs.get("each"):
-        leave_but_first(item, item.nodeid.partition("[")[0])
+        mark_full_but_first(item, item.nodeid.partition("[")[0])
 
 
-def leave_but_first(item: pytest.Item, group: str) -> None:
+def mark_full_but_first(item: pytest.Item, group: str) -> None:
     """Mark a test as ``full`` if one of its group was collected before."""
     begun = item.session.stash.setdefault(_BEGUN, set())
     if group in begun:

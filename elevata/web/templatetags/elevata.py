@@ -137,7 +137,8 @@ def empty_page(content: SafeString, heading: str) -> SafeString:
 def tab(context: dict, name: str, address: str, symbol: str, label: str, has_pages: bool = False) -> dict:
     """Return the context of a tab, which is the current one if the page's ``tab`` is its name.
 
-    A tab that ``has_pages`` is current on their addresses, too. ``swaps``: the tabs replace only a part of the page.
+    A tab that ``has_pages`` is current on their addresses, too. With ``swaps`` in the context, tabs replace only a part
+    of the page, and the current one has the focus afterwards.
     """
     is_page = not has_pages or context["request"].path == address
     current = "" if context.get("tab") != name else "page" if is_page else "true"

@@ -33,6 +33,26 @@ def test_fact_escapes_its_label_and_value():
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "{% headings value before=value after=value %}",
+        "{% panel_head value value value %}",
+        "{% fact value value %}{{ value }}{% endfact %}",
+        "{% note value symbol=value role=value %}{{ value }}{% endnote %}",
+        "{% empty_page value %}{{ value }}{% endempty_page %}",
+        "{% filled 'p' value value %}{{ value }}{% endfilled %}",
+        "{% tab 'runs' value value value %}",
+        "{% sub_tab 'runs' value value value %}",
+    ],
+)
+def test_tags_escape_values(text: str):
+    html = rendered(text, value='<b title="x">')
+    assert "&lt;b title=&quot;x&quot;&gt;" in html
+    assert "<b" not in html
+    assert '"x"' not in html
+
+
+@pytest.mark.parametrize(
     ("arguments", "css", "symbol"),
     [
         ("", "note", "info-circle"),

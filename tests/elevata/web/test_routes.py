@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -246,6 +247,14 @@ def test_pages_are_well_formed_html(answer_of: Callable[[str, str], Answer], nam
     assert labelled <= set(ids)
     for tag in ("div", "section", "table", "form", "details", "svg", "ul", "ol", "dl", "a", "span", "p"):
         assert len(re.findall(rf"<{tag}[\s>]", text)) == text.count(f"</{tag}>"), tag
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_headings_of_pages_skip_no_level(answer_of: Callable[[str, str], Answer], name: str):
+    answer = answer_of("operator", name)
+    if answer.status_code == 200:
+        levels = [int(level) for level in re.findall(r"<h([1-6])[\s>]", answer.text.partition("<main")[2])]
+        assert [(level, after) for level, after in pairwise([0, *levels]) if after > level + 1] == []
 
 
 CHAIN = {"audit_chainhead", "audit_chainlink", "audit_chainpending"}

@@ -303,6 +303,18 @@ def test_server_with_an_untrusted_certificate_is_refused(tmp_path, monkeypatch):
         assert records(api.source()) == [1]
 
 
+def test_trusted_certificate_of_another_host_is_refused(tmp_path, monkeypatch):
+    certificate, resolve = self_signed(tmp_path), socket.getaddrinfo
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *given, **options: resolve("127.0.0.1", *given, **options))
+    with api_server.api_server(certificate) as api:
+        hosts = ("localhost", "api.example.org", "127.0.0.1")
+        api.serve("/items", Answer.of({"items": [1]}))
+        assert records(api.source(base=f"https://localhost:{api.port}"), hosts=hosts) == [1]
+        refused = refusal(api.source(base=f"https://api.example.org:{api.port}"), hosts=hosts)
+        assert (refused.code, "certificate" in refused.message, len(api.requests)) == ("NOT_REACHED", True, 1)
+
+
 @pytest.mark.parametrize("place", ["http://localhost:{port}/other", "//localhost:{port}/other"])
 def test_redirects_and_next_pages_to_other_hosts_are_refused(api: ApiServer, place):
     place = place.format(port=api.port)
