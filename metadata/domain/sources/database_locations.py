@@ -10,9 +10,10 @@ POSTGRES = ("postgresql", "postgres")
 # Kinds of databases by the scheme of their location, and the port of each kind.
 PORTS = {"postgresql": 5432, "mariadb": 3306, "mysql": 3306, "sqlserver": 1433, "oracle": 1521}
 KINDS = {"postgres": "postgresql"} | {kind: kind for kind in PORTS}
-# Passwords before the host, after a parameter's name, and in Oracle's form. Both groups are text to keep.
+# Passwords before the host, also with slashes, after a parameter's name, and in Oracle's form. Both groups are text to
+# keep. Digits before a slash are the port of a host.
 _PASSWORDS = (
-    re.compile(r"(//[^/?#@:\s]*):[^/?#]*(@)"),
+    re.compile(r"(//[^/?#@:\s]*):(?:(?!\d+/)[^?#;]*|[^/?#]*)(@)"),
     re.compile(r"([?&;]\s*(?:password|passwd|pwd|sslpassword)\s*=)[^&;]+()", re.IGNORECASE),
     re.compile(r"(:thin:[^/@\s]+)/[^@\s]+(@)", re.IGNORECASE),
 )

@@ -56,6 +56,9 @@ def test_invalid_database_location_is_refused_with_its_code(location: str, code:
         "jdbc:oracle:thin:scott/hunter2@db:1521/x",
         "jdbc:mysql://a:hunter2@db/x",
         "postgresql://a:hunter2@db/x",
+        "postgresql://a:hunter2/b@db.example.org:5432/x",
+        "jdbc:mysql://a:b@c/hunter2@db/x",
+        "postgresql://a:b;hunter2@db/x",
     ],
 )
 def test_password_in_a_jdbc_url_is_refused_and_hidden(location: str):
@@ -65,7 +68,9 @@ def test_password_in_a_jdbc_url_is_refused_and_hidden(location: str):
     assert "hunter2" not in without_password(location)
 
 
-@pytest.mark.parametrize("location", ["", "jdbc:oracle:thin:@db:1521/x", "jdbc:sqlserver://db;databaseName=x"])
+@pytest.mark.parametrize(
+    "location", ["", "jdbc:oracle:thin:@db:1521/x", "jdbc:sqlserver://db;databaseName=x", "jdbc:mysql://db:3306/a@b"]
+)
 def test_jdbc_url_without_a_password_is_accepted_and_shown_unchanged(location: str):
     check_database_location(location)
     assert without_password(location) == location
