@@ -39,7 +39,7 @@ _KINDS = (TABLE, VIEW, FUNCTION)
 # Between the head of a view's statement and its query.
 _AS = "\nAS "
 # User and password in the address of a file system.
-_CREDENTIALS = re.compile(r"\A([^:/]+://)[^@]*:[^@]*@")
+_CREDENTIALS = re.compile(r"\A([^:/]+://)[^@/:]*:(?!\d+/)[^@]*@")
 _COMMENT = "COMMENT 'The rows that held at this moment"
 
 

@@ -204,6 +204,9 @@ def test_finding_of_a_foreign_name_has_no_credentials_of_its_location():
     held = Held("rawcore.rc_a", TABLE, "abfss://container@account.dfs.core.windows.net/t")
     (finding,) = compare((A,), [held], locations={"a": "file:/w/a"}, warehouse=WAREHOUSE, mark=MARK, whole=True)
     assert held.location in finding.message
+    held = Held("rawcore.rc_a", TABLE, "hdfs://name.example.org:8020/a@b/t")
+    (finding,) = compare((A,), [held], locations={"a": "file:/w/a"}, warehouse=WAREHOUSE, mark=MARK, whole=True)
+    assert held.location in finding.message
 
 
 def test_finding_states_in_one_line_why_a_name_was_not_published():
