@@ -93,14 +93,14 @@ def _report(key: Any) -> Subject:
     row = ChangeReport.objects.defer("content").get(report_id=key)
     keys = frozenset(operation.dataset_key for operation in operations_of(row))
     page = reverse("report_page", args=[row.report_id])
-    return Subject(f"The report of {row.title}", page, place_of_report(row), keys)
+    return Subject(f"the report of {row.title}", page, place_of_report(row), keys)
 
 
 def _run(key: Any) -> Subject:
     row = LoadRun.objects.get(run_id=key)
     faulty = row.datasets.exclude(status=DatasetRun.Status.SUCCEEDED) | row.datasets.filter(faults__isnull=False)
     keys = frozenset(map(str, faulty.values_list("dataset_key", flat=True)))
-    return Subject(f"Load run {row.run_id}", reverse("run_page", args=[row.run_id]), here, keys)
+    return Subject(f"load run {row.run_id}", reverse("run_page", args=[row.run_id]), here, keys)
 
 
 _KINDS: Mapping[str, Callable[[Any], Subject]] = {
