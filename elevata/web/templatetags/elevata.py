@@ -92,8 +92,8 @@ def parts(name: Any) -> SafeString:
 
 
 @register.simple_block_tag
-def filled(content: SafeString, element: str, css: str = "", label: str = "") -> SafeString:
-    """Render ``content`` in an element; without content, nothing."""
+def nonempty(content: SafeString, element: str, css: str = "", label: str = "") -> SafeString:
+    """Render ``content`` in an element (``h1``) with a CSS class and an ARIA label; nothing if it is empty."""
     if not content.strip():
         return SafeString()
     attributes = (("class", css), ("aria-label", label))

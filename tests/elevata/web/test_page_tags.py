@@ -40,7 +40,7 @@ def test_fact_escapes_its_label_and_value():
         "{% fact value value %}{{ value }}{% endfact %}",
         "{% note value symbol=value role=value %}{{ value }}{% endnote %}",
         "{% empty_page value %}{{ value }}{% endempty_page %}",
-        "{% filled 'p' value value %}{{ value }}{% endfilled %}",
+        "{% nonempty 'p' value value %}{{ value }}{% endnonempty %}",
         "{% tab 'runs' value value value %}",
         "{% sub_tab 'runs' value value value %}",
     ],
@@ -67,8 +67,8 @@ def test_note_has_the_icon_of_its_level_or_another(arguments: str, css: str, sym
 
 
 def test_empty_block_leaves_no_element():
-    assert rendered('{% filled "p" "lead-line" %} {% endfilled %}') == ""
-    assert rendered('{% filled "p" "lead-line" %}Text{% endfilled %}') == '<p class="lead-line">Text</p>'
+    assert rendered('{% nonempty "p" "lead-line" %} {% endnonempty %}') == ""
+    assert rendered('{% nonempty "p" "lead-line" %}Text{% endnonempty %}') == '<p class="lead-line">Text</p>'
 
 
 @pytest.mark.parametrize(
