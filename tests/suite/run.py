@@ -44,8 +44,8 @@ class Pass:
     marks: str
     services: str = "postgres_redis"
     environment: Mapping[str, str] = field(default_factory=dict)
-    # Tells by a file's name and text whether it may have tests of the pass; the others are not collected, which would
-    # take a sixth of a run.
+    # Tells by a file's name and text whether it may have tests of the pass. The others are not collected: collecting
+    # every test takes 40 seconds in each process.
     may_hold: Callable[[str, str], bool] | None = None
     chosen: tuple[str, ...] = ()
 
